@@ -10,7 +10,7 @@ import (
 )
 
 func TestANoticeOfTheSpawnerIsPublished(t *testing.T) {
-	r := &Runtime{around: actors.Surroundings{Bus: bus.New(bus.Options{}), Logger: slog.New(slog.DiscardHandler)}}
+	r := &Runtime{around: actors.Dependencies{Bus: bus.New(bus.Options{}), Logger: slog.New(slog.DiscardHandler)}}
 	defer r.around.Bus.Close()
 	events, err := r.around.Bus.Subscribe(bus.Filter{Kinds: []messages.EventKind{messages.KindExecNotice}}, bus.SubscribeOptions{})
 	if err != nil {

@@ -96,7 +96,7 @@ func badOption(field string, value any, advice string) error {
 // Runtime is the one thing a host starts and shuts down. Its methods are safe for concurrent use.
 type Runtime struct {
 	system *actors.System
-	around actors.Surroundings
+	around actors.Dependencies
 	actor  *actors.PID
 
 	patience      patience // for the host's code
@@ -130,7 +130,7 @@ func (r *Runtime) start(options Options) error {
 	if err != nil {
 		return err
 	}
-	r.around = actors.Surroundings{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: newHostLogger(options.Logger, r.logs),
+	r.around = actors.Dependencies{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: newHostLogger(options.Logger, r.logs),
 		MaxProcesses: options.MaxProcesses, Telemetry: telemetry, AmendmentFile: options.AmendmentFile, Protected: options.ruleFiles()}
 	started := make(chan error, 1)
 	if r.around.Spawner != nil {

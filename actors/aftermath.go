@@ -3,6 +3,7 @@ package actors
 import (
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -35,7 +36,7 @@ func (v *supervisor) holdBack(e *entry) bool {
 	}
 	for other := range v.endings {
 		a := &other.aftermath
-		left := v.aftermath - time.Since(a.began)
+		left := v.Teardown - time.Since(a.began)
 		if a.began.IsZero() || a.done || other.tree != nil || left <= 0 {
 			delete(v.endings, other)
 			continue
@@ -44,7 +45,7 @@ func (v *supervisor) holdBack(e *entry) bool {
 			continue
 		}
 		a.held, a.done = e, true
-		v.ctx.Send(e.actor, startWaits{"for the processes of an earlier command, which are being ended"})
+		v.ctx.Send(e.actor, protocol.StartWaits{What: "for the processes of an earlier command, which are being ended"})
 		v.ctx.After(left, aftermathOver{other.info.Process})
 		return true
 	}

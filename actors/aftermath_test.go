@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -70,7 +71,7 @@ func TestATreeThatTakesLongHoldsAStartBackForAWhileOnly(t *testing.T) {
 
 func TestASessionMayKeepWhatCommandsLeaveBehind(t *testing.T) {
 	h := newHost(t, hostOptions{})
-	s := h.open(func(c *SessionConfig) { c.OnLeaderExit = messages.LeaderExitKeepsTree })
+	s := h.open(func(c *shared.SessionConfig) { c.OnLeaderExit = messages.LeaderExitKeepsTree })
 	first := s.exec(leaves("exit"))
 	if first.Background == nil || !first.Background.Kept || !first.Running {
 		t.Errorf("%+v", first)

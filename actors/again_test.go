@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/probe"
 )
@@ -81,7 +82,7 @@ func TestASecondAttemptGetsTheEndOfTheInput(t *testing.T) {
 	s, _ := inSandbox(t, retries, noWrite)
 	run, id := s.reading(`x=$(cat); [ -z "$CONFINED" ] && echo "got $x"`)
 	s.call(repeatable(id, "all of it")).result()
-	must[Done](s.host, s.supervisor, messages.CloseStdin{Process: id})
+	must[protocol.Done](s.host, s.supervisor, messages.CloseStdin{Process: id})
 	if result := run.runResult(); string(result.Stdout) != "got all of it\n" {
 		t.Errorf("%+v, %q", result, result.Stdout)
 	}
@@ -129,7 +130,7 @@ func TestInputThatIsNotKeptRulesOutAnotherAttempt(t *testing.T) {
 			}
 			if c.why == "" {
 				s.answer(messages.DecisionApproved)
-				must[Done](s.host, s.supervisor, messages.CloseStdin{Process: id})
+				must[protocol.Done](s.host, s.supervisor, messages.CloseStdin{Process: id})
 				if result := run.runResult(); string(result.Stdout) != fmt.Sprintln(c.bytes) {
 					t.Errorf("%+v, %q", result, result.Stdout)
 				}
@@ -154,7 +155,7 @@ func TestARepeatableWriteWithoutAnInputIsRefused(t *testing.T) {
 		run := s.call(messages.RunCommand{Argv: []string{"bash", "-c", "until [ -e go ]; do sleep 0.01; done"}, OpenStdin: open})
 		id := probe.Expect[messages.ExecStarted](s.events, patience, nil).Process
 		if open {
-			must[Done](s.host, s.supervisor, messages.CloseStdin{Process: id})
+			must[protocol.Done](s.host, s.supervisor, messages.CloseStdin{Process: id})
 		}
 		_, err := s.call(repeatable(id, "x")).reply()
 		wantError(t, "a write without an input", err, messages.ErrStdinClosed)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
@@ -21,19 +23,19 @@ const (
 // approval is the actor that puts the questions of one session to a person, one at a time, and remembers the answers. Its
 // supervisor brings consults and takes verdicts.
 type approval struct {
-	*surroundings
+	*shared.Session
 	ctx        *system.Context
 	supervisor *system.PID
 	keeper     *system.PID // of the rules
-	approver   Approver
+	approver   shared.Approver
 	turn       chan struct{}         // holds a token while the approver is called, perhaps by an earlier approval actor
 	deadline   time.Duration         // a question's; zero for none
 	otherwise  messages.DecisionKind // the decision when it has passed
 
-	rules   newRules    // the newest
-	queue   []*question // in the order in which they are put
-	making  *question   // whose plan is being made; nil if none is
-	last    int         // number of the newest question
+	rules   protocol.NewRules // the newest
+	queue   []*question       // in the order in which they are put
+	making  *question         // whose plan is being made; nil if none is
+	last    int               // number of the newest question
 	grants  grants
 	calling approverCall
 	look    *system.Timer // for listeners
@@ -52,23 +54,23 @@ func (a *approval) handle(message any) {
 		a.leave()
 	case system.Crashing:
 		a.leave()
-		if c, lost := m.Message.(consult); lost {
+		if c, lost := m.Message.(protocol.Consult); lost {
 			c.Discard()
 		}
 	case system.Terminated:
 		a.keeperGone()
-	case consult:
+	case protocol.Consult:
 		a.consulted(m)
-	case withdraw:
-		a.withdraw(m.id)
+	case protocol.Withdraw:
+		a.withdraw(m.Process)
 	case messages.Decide:
-		a.ctx.Respond(outcome("decide", a.decide(m)))
-	case ListQuestions:
+		a.ctx.Respond(protocol.Outcome("decide", a.decide(m)))
+	case protocol.ListQuestions:
 		a.ctx.Respond(a.list())
-	case ListGrants:
+	case protocol.ListGrants:
 		a.ctx.Respond(a.grants.list())
 	case messages.RevokeGrant:
-		a.ctx.Respond(outcome("revoke", a.grants.revoke(m.Grant)))
+		a.ctx.Respond(protocol.Outcome("revoke", a.grants.revoke(m.Grant)))
 	default:
 		a.internal(m)
 	}
@@ -93,33 +95,33 @@ func (a *approval) internal(message any) {
 		a.grants.expire(m.grant)
 	case replanned:
 		a.replanned(m)
-	case newRules:
+	case protocol.NewRules:
 		a.learn(m)
 		a.next()
-	case amended:
+	case protocol.Amended:
 		a.amended(m)
 	case system.Unanswered:
-		if lost, ok := m.Message.(amend); ok {
-			a.amended(amended{amend: lost, newRules: a.rules, err: m.Err})
+		if lost, ok := m.Message.(protocol.Amend); ok {
+			a.amended(protocol.Amended{Amend: lost, NewRules: a.rules, Err: m.Err})
 		}
 	}
 }
 
 // tell gives a verdict to the actor that asked for it. It is the last message about this consult.
-func (a *approval) tell(c consult, v verdict) {
-	v.id = c.id
-	c.silence.begin()
+func (a *approval) tell(c protocol.Consult, v protocol.Verdict) {
+	v.Process = c.Process
+	c.Latch.Open()
 	a.ctx.Send(a.supervisor, v)
 }
 
 // equal finds a question whose answer also answers c. A listener that watches one call only would not see the question
 // of another.
-func (a *approval) equal(c consult) *question {
+func (a *approval) equal(c protocol.Consult) *question {
 	for _, q := range a.queue {
 		first := q.first()
-		if c.plan.CacheKey != "" && !q.closed && q.ID != "" && c.plan.CacheKey == first.plan.CacheKey && c.plan.FirstAttempt == first.plan.FirstAttempt &&
-			(c.denial == nil) == (first.denial == nil) && c.snapshot.Approval == first.snapshot.Approval &&
-			reflect.DeepEqual(c.snapshot.Sandbox, first.snapshot.Sandbox) && a.audience(messages.Origin{Session: a.session}, q.failed) {
+		if c.Plan.CacheKey != "" && !q.closed && q.ID != "" && c.Plan.CacheKey == first.Plan.CacheKey && c.Plan.FirstAttempt == first.Plan.FirstAttempt &&
+			(c.Denial == nil) == (first.Denial == nil) && c.Snapshot.Approval == first.Snapshot.Approval &&
+			reflect.DeepEqual(c.Snapshot.Sandbox, first.Snapshot.Sandbox) && a.audience(messages.Origin{Session: a.SessionID}, q.failed) {
 			return q
 		}
 	}
@@ -153,7 +155,7 @@ func (a *approval) put(q *question) {
 		q.Deadline, q.OnDeadline = time.Now().Add(a.deadline), a.otherwise
 		q.due = a.ctx.After(a.deadline, questionDue{q.ID})
 	}
-	a.bus.Publish(messages.ApprovalRequested{Origin: q.from(), Question: q.Question})
+	a.Bus.Publish(messages.ApprovalRequested{Origin: q.from(), Question: q.Question})
 }
 
 // decide answers a question on behalf of a caller.
@@ -174,9 +176,9 @@ func (a *approval) resolve(q *question, d messages.Decision, source messages.Dec
 	if a.open(q.ID) == nil {
 		return
 	}
-	v := verdict{plan: q.first().plan, decision: d.Kind, source: source}
+	v := protocol.Verdict{Plan: q.first().Plan, Decision: d.Kind, Source: source}
 	if !d.Kind.Approves() {
-		v.refusal = refusalOf(d)
+		v.Refusal = refusalOf(d)
 	}
 	switch d.Kind {
 	case messages.DecisionApprovedForSession:
@@ -188,7 +190,7 @@ func (a *approval) resolve(q *question, d messages.Decision, source messages.Dec
 		if len(prefix) == 0 {
 			prefix = q.Amendment
 		}
-		a.ctx.Request(a.keeper, amend{q.ID, slices.Clone(prefix)})
+		a.ctx.Request(a.keeper, protocol.Amend{Question: q.ID, Prefix: slices.Clone(prefix)})
 		return
 	}
 	a.finish(q, v)
@@ -199,17 +201,17 @@ func (a *approval) resolve(q *question, d messages.Decision, source messages.Dec
 }
 
 // amended goes on with a command whose rule was made. If making it failed, the command runs this once.
-func (a *approval) amended(m amended) {
-	a.learn(m.newRules)
-	at := slices.IndexFunc(a.queue, func(q *question) bool { return q.ID == m.question })
+func (a *approval) amended(m protocol.Amended) {
+	a.learn(m.NewRules)
+	at := slices.IndexFunc(a.queue, func(q *question) bool { return q.ID == m.Question })
 	if at < 0 {
 		return
 	}
 	q := a.queue[at]
-	if m.err != nil {
-		a.logger.Warn("a rule could not be remembered", "reason", m.err.Error())
-		a.bus.Publish(messages.ExecNotice{Origin: q.from(),
-			Text: "the approved rule could not be remembered, so the command runs this once only: " + m.err.Error()})
+	if m.Err != nil {
+		a.Logger.Warn("a rule could not be remembered", "reason", m.Err.Error())
+		a.Bus.Publish(messages.ExecNotice{Origin: q.from(),
+			Text: "the approved rule could not be remembered, so the command runs this once only: " + m.Err.Error()})
 	}
 	a.finish(q, q.verdict)
 	a.next()
@@ -221,14 +223,14 @@ var errNoKeeper = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "amend",
 func (a *approval) keeperGone() {
 	for _, q := range slices.Clone(a.queue) {
 		if q.closed {
-			a.amended(amended{amend: amend{question: q.ID}, newRules: a.rules, err: errNoKeeper})
+			a.amended(protocol.Amended{Amend: protocol.Amend{Question: q.ID}, NewRules: a.rules, Err: errNoKeeper})
 		}
 	}
 }
 
 // learn takes rules unless it has newer ones.
-func (a *approval) learn(m newRules) {
-	if m.version > a.rules.version {
+func (a *approval) learn(m protocol.NewRules) {
+	if m.Version > a.rules.Version {
 		a.rules = m
 	}
 }
@@ -236,7 +238,7 @@ func (a *approval) learn(m newRules) {
 // withdraw removes one asker, and the question if nobody else asked it. The verdict says that no other message follows.
 func (a *approval) withdraw(id messages.ProcessID) {
 	for _, q := range slices.Clone(a.queue) {
-		at := slices.IndexFunc(q.consults, func(c consult) bool { return c.id == id })
+		at := slices.IndexFunc(q.consults, func(c protocol.Consult) bool { return c.Process == id })
 		if at < 0 {
 			continue
 		}
@@ -246,7 +248,7 @@ func (a *approval) withdraw(id messages.ProcessID) {
 		} else {
 			q.consults = slices.Delete(q.consults, at, at+1)
 		}
-		a.tell(c, verdict{})
+		a.tell(c, protocol.Verdict{})
 	}
 	a.next()
 }
@@ -257,12 +259,12 @@ func (a *approval) forget(q *question) {
 	if q.closed {
 		a.resolved(q, q.verdict)
 	} else {
-		a.resolved(q, verdict{})
+		a.resolved(q, protocol.Verdict{})
 	}
 }
 
 // finish ends a question that has an answer: it tells everyone, and answers the askers.
-func (a *approval) finish(q *question, v verdict) {
+func (a *approval) finish(q *question, v protocol.Verdict) {
 	a.take(q)
 	a.resolved(q, v)
 	for _, c := range q.consults {
@@ -277,28 +279,28 @@ func (a *approval) take(q *question) {
 }
 
 // resolved tells everyone who has seen a question that it is over.
-func (a *approval) resolved(q *question, v verdict) {
+func (a *approval) resolved(q *question, v protocol.Verdict) {
 	if !q.put {
 		return
 	}
-	resolved := messages.ApprovalResolved{Origin: q.from(), Question: q.ID, Decision: v.decision, Source: v.source}
-	if resolved.Decision == "" && v.source != "" { // the plan's own answer
+	resolved := messages.ApprovalResolved{Origin: q.from(), Question: q.ID, Decision: v.Decision, Source: v.Source}
+	if resolved.Decision == "" && v.Source != "" { // the plan's own answer
 		resolved.Decision = messages.DecisionDenied
-		if v.refusal == nil {
+		if v.Refusal == nil {
 			resolved.Decision = messages.DecisionApproved
 		}
 	}
-	a.bus.Publish(resolved)
+	a.Bus.Publish(resolved)
 }
 
 // leave answers everyone when the actor itself ends.
 func (a *approval) leave() {
 	a.ctx.Unwatch(a.keeper)
-	refusal := rejected("its session has ended, or nobody is left to ask")
+	refusal := shared.Rejected("its session has ended, or nobody is left to ask")
 	for _, q := range slices.Clone(a.queue) {
-		v := verdict{plan: q.first().plan, source: messages.DecidedByAbsence, refusal: refusal}
+		v := protocol.Verdict{Plan: q.first().Plan, Source: messages.DecidedByAbsence, Refusal: refusal}
 		if q.closed {
-			v.decision, v.source = q.verdict.decision, q.verdict.source
+			v.Decision, v.Source = q.verdict.Decision, q.verdict.Source
 		}
 		a.finish(q, v)
 	}
@@ -329,8 +331,8 @@ func (a *approval) list() messages.Questions {
 func (a *approval) abort(aborted *question, source messages.DecisionSource) {
 	var owners []string
 	for _, c := range aborted.consults {
-		if c.owner != "" && !slices.Contains(owners, c.owner) {
-			owners = append(owners, c.owner)
+		if c.Owner != "" && !slices.Contains(owners, c.Owner) {
+			owners = append(owners, c.Owner)
 		}
 	}
 	d := messages.Decision{Kind: messages.DecisionAborted}
@@ -338,10 +340,10 @@ func (a *approval) abort(aborted *question, source messages.DecisionSource) {
 		if q.closed {
 			continue
 		}
-		kept, v := q.consults[:0:0], verdict{plan: q.first().plan, decision: d.Kind, source: source, refusal: refusalOf(d)}
-		var gone []consult
+		kept, v := q.consults[:0:0], protocol.Verdict{Plan: q.first().Plan, Decision: d.Kind, Source: source, Refusal: refusalOf(d)}
+		var gone []protocol.Consult
 		for _, c := range q.consults {
-			if slices.Contains(owners, c.owner) {
+			if slices.Contains(owners, c.Owner) {
 				gone = append(gone, c)
 			} else {
 				kept = append(kept, c)
@@ -357,6 +359,6 @@ func (a *approval) abort(aborted *question, source messages.DecisionSource) {
 		}
 	}
 	for _, owner := range owners {
-		a.ctx.Send(a.supervisor, turnAborted{owner})
+		a.ctx.Send(a.supervisor, protocol.OwnerAborted{Owner: owner})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
@@ -62,7 +64,7 @@ type asker struct {
 }
 
 // newAsker opens a session on a host of its own; somebody listens.
-func newAsker(t testing.TB, p *planner, o hostOptions, change func(*SessionConfig)) *asker {
+func newAsker(t testing.TB, p *planner, o hostOptions, change func(*shared.SessionConfig)) *asker {
 	t.Helper()
 	o.plan = p.plan
 	s := &asker{talk: newHost(t, o).open(change), planner: p}
@@ -88,7 +90,7 @@ func (s *asker) question() messages.ApprovalRequested {
 }
 
 func (s *asker) decide(id messages.QuestionID, d messages.Decision) error {
-	_, err := ask[Done](s.host, s.supervisor, messages.Decide{Question: id, Decision: d})
+	_, err := ask[protocol.Done](s.host, s.supervisor, messages.Decide{Question: id, Decision: d})
 	return err
 }
 
@@ -103,11 +105,11 @@ func (s *asker) answer(kind messages.DecisionKind) messages.ApprovalRequested {
 }
 
 func (s *asker) questions() messages.Questions {
-	return must[messages.Questions](s.host, s.supervisor, ListQuestions{})
+	return must[messages.Questions](s.host, s.supervisor, protocol.ListQuestions{})
 }
 
 func (s *asker) grants() messages.Grants {
-	return must[messages.Grants](s.host, s.supervisor, ListGrants{})
+	return must[messages.Grants](s.host, s.supervisor, protocol.ListGrants{})
 }
 
 // waits waits until so many questions wait.
@@ -223,7 +225,7 @@ func (p *playful) launches() []bool {
 // killApproval crashes the actor that asks.
 func (s *asker) killApproval() {
 	for _, pid := range s.actors("/approval$") {
-		s.system.Send(pid, consult{request: policy.Request{Argv: []string{deadlyWord}}})
+		s.system.Send(pid, protocol.Consult{Request: policy.Request{Argv: []string{deadlyWord}}})
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/tests/probe"
@@ -95,7 +97,7 @@ func (h *host) askAround(n int) {
 		}
 		return anyDecision(), nil
 	}
-	s := &asker{talk: h.open(func(c *SessionConfig) {
+	s := &asker{talk: h.open(func(c *shared.SessionConfig) {
 		c.Session = messages.SessionID(fmt.Sprint("asked ", n))
 		c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxReadOnly}
 		if n%2 == 0 {
@@ -127,9 +129,9 @@ func (s *asker) finishAsking(n int, calls []waiting) {
 		s.killApproval()
 	}
 	if n%3 == 0 {
-		must[Done](s.host, s.supervisor, TerminateAll{})
+		must[protocol.Done](s.host, s.supervisor, protocol.TerminateAll{})
 	}
-	must[Done](s.host, s.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
+	must[protocol.Done](s.host, s.supervisor, protocol.CloseSession{By: messages.TerminatedBySessionClose})
 	for _, call := range calls {
 		call.reply()
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -41,7 +43,7 @@ func TestFiftyEqualRequestsAreOneQuestion(t *testing.T) {
 
 func TestNoQuestionIsPutAboutACommandThatCannotBeEnforced(t *testing.T) {
 	w := &wary{Spawner: realSpawner(t, hostOptions{}), refuse: &messages.Error{Code: messages.ErrUnsupported}}
-	s := newAsker(t, always(), hostOptions{seam: seam{Spawner: w}}, func(c *SessionConfig) { c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxReadOnly} })
+	s := newAsker(t, always(), hostOptions{seam: seam{Spawner: w}}, func(c *shared.SessionConfig) { c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxReadOnly} })
 	_, err := ask[*messages.Result](s.host, s.supervisor, shell("echo never"))
 	if !errors.Is(err, messages.ErrUnsupported) {
 		t.Errorf("error %v", err)
@@ -220,7 +222,7 @@ func TestTheApprovalActorCrashes(t *testing.T) {
 	}
 	_, err = ask[*messages.Result](s.host, s.supervisor, shell("echo 3"))
 	wantError(t, "later", err, messages.ErrRejected)
-	_, err = ask[messages.Questions](s.host, s.supervisor, ListQuestions{})
+	_, err = ask[messages.Questions](s.host, s.supervisor, protocol.ListQuestions{})
 	wantError(t, "list", err, messages.ErrRuntimeFailure)
 	s.answeredOnce()
 	s.neverStarted()
@@ -240,7 +242,7 @@ func TestYieldsGoOnWhenTheApprovalActorIsKilled(t *testing.T) {
 	if result := s.exec(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(messages.MinYield)}); !result.Running {
 		t.Errorf("%+v", result)
 	}
-	must[Done](s.host, s.supervisor, TerminateAll{})
+	must[protocol.Done](s.host, s.supervisor, protocol.TerminateAll{})
 }
 
 func TestTooManyQuestions(t *testing.T) {
@@ -263,7 +265,7 @@ func TestTooManyQuestions(t *testing.T) {
 	if over != 1 {
 		t.Errorf("%d were refused", over)
 	}
-	must[Done](s.host, s.supervisor, TerminateAll{})
+	must[protocol.Done](s.host, s.supervisor, protocol.TerminateAll{})
 	limited := 0
 	for _, call := range calls {
 		if _, err := call.reply(); errors.Is(err, messages.ErrLimitReached) {
@@ -282,8 +284,8 @@ func TestClosedSessionsHoldNoMemory(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	some := func(count int) int64 {
 		for range count {
-			s := must[*system.PID](h, h.runtime, OpenSession{Config: SessionConfig{Session: "s", Dir: "/", MaxProcesses: 1}})
-			must[Done](h, s, CloseSession{})
+			s := must[*system.PID](h, h.runtime, OpenSession{Config: shared.SessionConfig{Session: "s", Dir: "/", MaxProcesses: 1}})
+			must[protocol.Done](h, s, protocol.CloseSession{})
 		}
 		awaitThat(t, "all sessions have ended", func() bool { return len(h.actors("/session$")) == 0 })
 		var memory goruntime.MemStats

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
@@ -29,7 +30,7 @@ func (a *approval) callApprover(q *question) {
 	}
 	q.called = true
 	self, sys, approver, shown := a.ctx.Self(), a.ctx.System(), a.approver, q.Question // the goroutine must not touch the actor
-	turn, patience := a.turn, a.patience.Approver
+	turn, patience := a.turn, a.Patience.Approver
 	wanted, leave := context.WithCancel(context.Background())
 	a.calling = approverCall{question: q.ID, leave: leave}
 	a.ctx.Detach(func(ctx context.Context) any {
@@ -72,7 +73,7 @@ func takeTurn(ctx context.Context, turn chan struct{}, patience time.Duration) b
 func (a *approval) leaveApprover(q *question) {
 	if q.called && a.calling.question == q.ID && a.calling.overdue == nil {
 		a.calling.leave()
-		a.calling.overdue = a.ctx.After(a.patience.Approver, approverOverdue{q.ID})
+		a.calling.overdue = a.ctx.After(a.Patience.Approver, approverOverdue{q.ID})
 	}
 }
 
@@ -80,7 +81,7 @@ func (a *approval) leaveApprover(q *question) {
 func (a *approval) approverOverdue(id messages.QuestionID) {
 	if a.calling.question == id {
 		a.calling.hangs = true
-		a.logger.Warn("the approver does not return", "question", string(id))
+		a.Logger.Warn("the approver does not return", "question", string(id))
 		a.refuseUnheard()
 		a.next()
 	}
@@ -108,26 +109,26 @@ func (a *approval) takeAnswer(q *question, m approverSaid) {
 		a.resolve(q, m.decision, messages.DecidedByPerson)
 		return
 	}
-	a.logger.Warn("the approver did not answer", "question", string(m.question), "reason", m.failed)
+	a.Logger.Warn("the approver did not answer", "question", string(m.question), "reason", m.failed)
 	q.failed = m.failed
 	a.refuseUnheard()
 }
 
 // audience reports whether anybody can answer a question; failed says why the approver will not.
 func (a *approval) audience(from messages.Origin, failed string) bool {
-	return a.approver != nil && failed == "" && !a.calling.hangs || a.bus.Listening(messages.KindApprovalRequested, from)
+	return a.approver != nil && failed == "" && !a.calling.hangs || a.Bus.Listening(messages.KindApprovalRequested, from)
 }
 
 // refuseUnheard ends the questions that nobody can answer any more.
 func (a *approval) refuseUnheard() {
 	for _, q := range slices.Clone(a.queue) {
-		if q.closed || q.ID == "" || a.audience(q.first().origin, q.failed) {
+		if q.closed || q.ID == "" || a.audience(q.first().Origin, q.failed) {
 			continue
 		}
 		failed := q.failed
 		if failed == "" && a.calling.hangs {
 			failed = errApproverHangs
 		}
-		a.finish(q, verdict{plan: q.first().plan, source: messages.DecidedByAbsence, refusal: nobody(failed)})
+		a.finish(q, protocol.Verdict{Plan: q.first().Plan, Source: messages.DecidedByAbsence, Refusal: nobody(failed)})
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/probe"
@@ -43,7 +45,7 @@ func TestAQuestionHasADeadline(t *testing.T) {
 	for kind, want := range map[messages.DecisionKind]error{
 		"": messages.ErrRejected, messages.DecisionDenied: messages.ErrRejected, messages.DecisionAborted: messages.ErrAborted, messages.DecisionApproved: nil,
 	} {
-		s := newAsker(t, always(), hostOptions{}, func(c *SessionConfig) { c.ApprovalDeadline, c.OnDeadline = 30*time.Millisecond, kind })
+		s := newAsker(t, always(), hostOptions{}, func(c *shared.SessionConfig) { c.ApprovalDeadline, c.OnDeadline = 30*time.Millisecond, kind })
 		_, err := s.call(shell("echo 1")).reply()
 		if want == nil && err != nil || want != nil && !errors.Is(err, want) {
 			t.Errorf("on deadline %q: %v", kind, err)
@@ -62,7 +64,7 @@ func TestAQuestionHasADeadline(t *testing.T) {
 }
 
 // approvers are those that give no answer.
-var speechless = map[string]Approver{
+var speechless = map[string]shared.Approver{
 	"an error": func(context.Context, messages.Question) (messages.Decision, error) {
 		return messages.Decision{}, errors.New("no idea")
 	},
@@ -81,7 +83,7 @@ func TestAnApproverThatDoesNotAnswer(t *testing.T) {
 	for name, approver := range speechless {
 		t.Run(name, func(t *testing.T) {
 			p := always()
-			s := &asker{talk: newHost(t, hostOptions{plan: p.plan}).open(func(c *SessionConfig) { c.Approver = approver }), planner: p}
+			s := &asker{talk: newHost(t, hostOptions{plan: p.plan}).open(func(c *shared.SessionConfig) { c.Approver = approver }), planner: p}
 			_, err := s.call(shell("echo 1")).reply()
 			if e := wantError(t, "no answer", err, messages.ErrRejected); !strings.Contains(e.Detail, "did not answer") {
 				t.Errorf("rejected with %v", e)
@@ -99,7 +101,7 @@ func TestAnApproverThatDoesNotAnswer(t *testing.T) {
 func TestAnApproverAnswers(t *testing.T) {
 	seen := make(chan messages.Question, 1)
 	p := always()
-	s := &asker{planner: p, talk: newHost(t, hostOptions{plan: p.plan}).open(func(c *SessionConfig) {
+	s := &asker{planner: p, talk: newHost(t, hostOptions{plan: p.plan}).open(func(c *shared.SessionConfig) {
 		c.Approver = func(_ context.Context, q messages.Question) (messages.Decision, error) {
 			seen <- q
 			return messages.Decision{Kind: messages.DecisionApproved}, nil
@@ -124,13 +126,13 @@ func TestAnApproversContextEndsWithTheQuestion(t *testing.T) {
 		"cancelled":  func(_ *asker, call waiting, _ messages.Question) { call.cancel() },
 		"terminated": func(s *asker, _ waiting, _ messages.Question) { s.terminate(s.list()[0].Process) },
 		"closed": func(s *asker, _ waiting, _ messages.Question) {
-			must[Done](s.host, s.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
+			must[protocol.Done](s.host, s.supervisor, protocol.CloseSession{By: messages.TerminatedBySessionClose})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked, left := make(chan messages.Question, 1), make(chan struct{})
 			p := always()
-			s := &asker{planner: p, talk: newHost(t, hostOptions{plan: p.plan}).open(func(c *SessionConfig) {
+			s := &asker{planner: p, talk: newHost(t, hostOptions{plan: p.plan}).open(func(c *shared.SessionConfig) {
 				c.Approver = func(ctx context.Context, q messages.Question) (messages.Decision, error) {
 					asked <- q
 					<-ctx.Done()

@@ -3,6 +3,7 @@ package actors
 import (
 	"testing"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/tests/probe"
@@ -13,7 +14,7 @@ func TestTheQuestionOfACancelledCommandIsWithdrawn(t *testing.T) {
 	for name, take := range map[string]func(waiting){
 		"cancel":        func(call waiting) { call.cancel() },
 		"terminate":     func(waiting) { s.terminate(s.list()[0].Process) },
-		"terminate all": func(waiting) { must[Done](s.host, s.supervisor, TerminateAll{}) },
+		"terminate all": func(waiting) { must[protocol.Done](s.host, s.supervisor, protocol.TerminateAll{}) },
 	} {
 		for _, command := range []any{shell("echo 1"), quick("echo 1"), messages.RunCommand{Argv: []string{"echo", "1"}}} {
 			call := s.call(command)
@@ -54,7 +55,7 @@ func TestAnAskerThatCrashesLeavesNoQuestion(t *testing.T) {
 	pid := s.newActor(func() { call = s.call(shell("echo 1")) })
 	s.question()
 	s.system.Send(pid, planned{&decision{plan: policy.Plan{Decision: policy.Run}}}) // ignored: it has a plan
-	s.system.Send(pid, childEvent{event: nil})                                      // ignored
+	s.system.Send(pid, protocol.ChildEvent{Event: nil})                             // ignored
 	s.system.Send(pid, deliberate{})
 	_, err := call.reply()
 	wantError(t, "a crash", err, messages.ErrRuntimeFailure)
@@ -65,7 +66,7 @@ func TestClosingEndsTheOpenQuestions(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{}, nil)
 	one, two := s.call(shell("echo 1")), s.call(shell("echo 2"))
 	s.waits(2)
-	must[Done](s.host, s.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
+	must[protocol.Done](s.host, s.supervisor, protocol.CloseSession{By: messages.TerminatedBySessionClose})
 	for _, call := range []waiting{one, two} {
 		if _, err := call.reply(); err == nil {
 			t.Error("a command ran")

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -34,7 +36,7 @@ type attempt struct {
 // early has the events of a child that is not born yet: batches of output up to maxEarly, and one of every other kind. Output after
 // them is lost, and counted.
 type early struct {
-	events  []childEvent
+	events  []protocol.ChildEvent
 	outputs int
 	lost    int64
 	lostAt  int // the number of events before the loss
@@ -43,14 +45,14 @@ type early struct {
 const maxEarly = 256
 
 // keepEarly keeps an event of a child that is not born yet. It reports whether it did.
-func (a *attempt) keepEarly(m childEvent) bool {
-	if a == nil || m.attempt != a.number || a.hands != nil {
+func (a *attempt) keepEarly(m protocol.ChildEvent) bool {
+	if a == nil || m.Attempt != a.number || a.hands != nil {
 		return false
 	}
 	e := &a.early
-	output, is := m.event.(ptyio.Output)
+	output, is := m.Event.(ptyio.Output)
 	switch {
-	case !is && e.has(m.event):
+	case !is && e.has(m.Event):
 		return false
 	case is && e.outputs == maxEarly:
 		if e.lost == 0 {
@@ -69,7 +71,7 @@ func (a *attempt) keepEarly(m childEvent) bool {
 
 // has reports whether an event of the same kind is kept.
 func (e *early) has(event ptyio.Event) bool {
-	return slices.ContainsFunc(e.events, func(m childEvent) bool { return reflect.TypeOf(m.event) == reflect.TypeOf(event) })
+	return slices.ContainsFunc(e.events, func(m protocol.ChildEvent) bool { return reflect.TypeOf(m.Event) == reflect.TypeOf(event) })
 }
 
 // catchUp handles the events that were reported before the birth.
@@ -79,7 +81,7 @@ func (p *process) catchUp() {
 	for i := 0; i <= len(e.events); i++ {
 		if i == e.lostAt && e.lost > 0 {
 			p.flushAll() // the total then has all that came before
-			p.output.skip(ptyio.Position{Offset: p.output.log.Total() + e.lost})
+			p.output.Skip(ptyio.Position{Offset: p.output.Log.Total() + e.lost})
 		}
 		if i < len(e.events) {
 			p.internal(e.events[i])
@@ -116,7 +118,7 @@ func (p *process) born(spawned ptyio.Spawned, pid int) {
 	}
 	if a.number == 1 { // AttemptEnded has announced the later attempts
 		d := p.decision
-		p.bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: d.request.Argv, Dir: d.launch.Dir, TTY: d.launch.TTY, PID: pid,
+		p.Bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: d.request.Argv, Dir: d.launch.Dir, TTY: d.launch.TTY, PID: pid,
 			Enforced: a.enforced})
 	}
 	if p.ending.wanted { // while the spawner was at work
@@ -129,7 +131,7 @@ func (p *process) born(spawned ptyio.Spawned, pid int) {
 // answerStart answers a call that waits only for the start.
 func (p *process) answerStart() {
 	if c := p.asker(); c != nil && c.kind == startCall {
-		p.ctx.Send(p.supervisor, yielded{p.id})
+		p.ctx.Send(p.supervisor, protocol.Yielded{Process: p.id})
 		p.finish(c)
 	}
 }
@@ -194,7 +196,7 @@ func (p *process) timeIsUp(message any) bool {
 func (p *process) drop(m dropOutput) {
 	if a := p.attempt; a.number == m.attempt && !a.closed {
 		a.dropped = true
-		abandon(a.hands.child)
+		shared.Abandon(a.hands.child)
 	}
 }
 

@@ -3,6 +3,7 @@ package actors
 import (
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -14,7 +15,7 @@ func (*awaitingApproval) name() messages.ProcessState { return messages.StateAwa
 func (*awaitingApproval) enter(p *process) { p.consult(nil) }
 
 func (*awaitingApproval) receive(p *process, message any) bool {
-	m, mine := message.(verdict)
+	m, mine := message.(protocol.Verdict)
 	if mine && p.answered(m) {
 		p.advance(&starting{})
 	}
@@ -22,15 +23,15 @@ func (*awaitingApproval) receive(p *process, message any) bool {
 }
 
 // answered acts on the answer about the first attempt. It reports whether the command may run.
-func (p *process) answered(m verdict) bool {
+func (p *process) answered(m protocol.Verdict) bool {
 	p.decided(m)
-	if m.refusal != nil {
+	if m.Refusal != nil {
 		p.refused(m)
 		return false
 	}
 	p.releaseAsker()
 	p.armRun()
-	p.decision.plan = m.plan
+	p.decision.plan = m.Plan
 	return true
 }
 
@@ -46,8 +47,8 @@ func (p *process) consult(denial *messages.Denial) {
 	}
 	p.run.hold()
 	d := p.decision
-	p.silence, p.consulted = make(silence, 1), time.Now()
-	p.ctx.Send(p.supervisor, consult{p.id, d.request, d.snapshot, d.plan, denial, p.origin(), p.silence, p.order.Owner})
+	p.silence, p.consulted = make(protocol.Latch, 1), time.Now()
+	p.ctx.Send(p.supervisor, protocol.Consult{Process: p.id, Request: d.request, Snapshot: d.snapshot, Plan: d.plan, Denial: denial, Origin: p.origin(), Latch: p.silence, Owner: p.order.Owner})
 }
 
 // releaseAsker lets the clock of the call that asked for the command go on.
@@ -58,12 +59,12 @@ func (p *process) releaseAsker() {
 }
 
 // refused ends a command that must not run.
-func (p *process) refused(v verdict) {
-	record := &messages.EndRecord{Cause: messages.CauseRejected, Status: messages.StatusNone(), Detail: v.refusal.Detail, Waited: p.waited}
-	if v.refusal.Code == messages.ErrAborted {
+func (p *process) refused(v protocol.Verdict) {
+	record := &messages.EndRecord{Cause: messages.CauseRejected, Status: messages.StatusNone(), Detail: v.Refusal.Detail, Waited: p.waited}
+	if v.Refusal.Code == messages.ErrAborted {
 		record.Cause = messages.CauseAborted
 	}
-	p.close(record, v.refusal)
+	p.close(record, v.Refusal)
 }
 
 // aborted ends a command that needs approval, because the call that asked for it was cancelled.

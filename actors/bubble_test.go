@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
@@ -44,7 +46,7 @@ type bubbleOptions struct {
 }
 
 // soon is the patience of all bubbles with code of the host.
-var soon = Patience{Spawn: 2 * time.Second, Child: time.Second, End: 3 * time.Second, Approver: 4 * time.Second, Plan: time.Second}
+var soon = shared.Patience{Spawn: 2 * time.Second, Child: time.Second, End: 3 * time.Second, Approver: 4 * time.Second, Plan: time.Second}
 
 // inBubble runs a test whose runtime must end with all it has started.
 func inBubble(t *testing.T, o bubbleOptions, test func(t *testing.T, b *bubble)) {
@@ -77,8 +79,8 @@ func newBubble(t *testing.T, o bubbleOptions) *bubble {
 	}})
 	b.host = &host{t: t, system: sys, witness: seen, bus: bus.New(bus.Options{}), dir: "/"}
 	var err error
-	b.runtime, err = StartRuntime(sys, Surroundings{Bus: b.bus, Spawner: b.machine, Logger: slog.New(slog.DiscardHandler),
-		MaxProcesses: o.max, Plan: outside(t, o.plan), Patience: soon, RecordBytes: o.records})
+	b.runtime, err = StartRuntime(sys, shared.Dependencies{Bus: b.bus, Spawner: b.machine, Logger: slog.New(slog.DiscardHandler),
+		MaxProcesses: o.max, MakePlan: outside(t, o.plan), Patience: soon, RecordBytes: o.records})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +91,7 @@ func newBubble(t *testing.T, o bubbleOptions) *bubble {
 func (b *bubble) burst() {
 	b.t.Helper()
 	b.fault(nil)
-	if _, err := ask[Done](b.host, b.runtime, CloseRuntime{}); err != nil && !errors.Is(err, messages.ErrClosed) {
+	if _, err := ask[protocol.Done](b.host, b.runtime, CloseRuntime{}); err != nil && !errors.Is(err, messages.ErrClosed) {
 		b.t.Errorf("close the runtime: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -122,10 +124,10 @@ func imaginedPlan(r policy.Request, s policy.Snapshot) policy.Plan {
 }
 
 // open opens a session in a bubble. Its probe gets every event.
-func (b *bubble) open(change func(*SessionConfig)) *talk {
+func (b *bubble) open(change func(*shared.SessionConfig)) *talk {
 	b.t.Helper()
 	b.opened++
-	config := SessionConfig{Session: messages.SessionID(fmt.Sprint("s", b.opened)), Dir: "/",
+	config := shared.SessionConfig{Session: messages.SessionID(fmt.Sprint("s", b.opened)), Dir: "/",
 		LongestPoll: messages.DefaultMaxPoll, OutputTokens: messages.DefaultOutputTokens, MaxProcesses: 64, WarnProcesses: 60,
 		Protected: 8, DeterministicIDs: true, Sandbox: messages.SandboxPolicy{Type: messages.SandboxReadOnly},
 		Approval: messages.ApprovalPolicy{Mode: messages.ApproveNever}}
@@ -150,8 +152,8 @@ func (b *bubble) open(change func(*SessionConfig)) *talk {
 }
 
 // does is a command of an imagined child; the call answers when it runs.
-func does(words ...string) StartCommand {
-	return StartCommand{messages.ExecCommand{Argv: words}}
+func does(words ...string) protocol.StartCommand {
+	return protocol.StartCommand{ExecCommand: messages.ExecCommand{Argv: words}}
 }
 
 // only is the one living actor whose name contains part.

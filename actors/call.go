@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -26,11 +28,11 @@ const (
 // call is one caller that waits inside a process. Each has its own clock and answers at its yield, independently of the
 // others. The first to answer takes the output that there is.
 type call struct {
-	caller
+	protocol.Caller
 	kind   callKind
 	began  time.Time
 	clock  clock
-	budget budget              // of the answer's text
+	budget shared.Budget       // of the answer's text
 	last   bool                // its time is over, and its clock was prolonged
 	extras int                 // how often its clock was prolonged
 	seen   int64               // the output that there was then, in bytes
@@ -57,9 +59,9 @@ func (p *process) await(c *call) {
 }
 
 // find gives the call with an id; nil if it does not wait any more.
-func (p *process) find(id callID) *call {
+func (p *process) find(id protocol.CallID) *call {
 	for _, c := range p.calls {
-		if c.call == id {
+		if c.Call == id {
 			return c
 		}
 	}
@@ -84,12 +86,12 @@ func (p *process) answer(c *call, reply any) {
 	}
 	c.clock.stop()
 	p.calls = slices.Delete(p.calls, i, i+1)
-	p.reply(c.caller, reply)
+	p.reply(c.Caller, reply)
 	if c.write != nil {
-		if failure, failed := reply.(error); failed && c.asker == nil { // it was answered before, and a later answer says so
-			c.write.err = cmp.Or(c.write.err, asError("write", failure))
+		if failure, failed := reply.(error); failed && c.Asker == nil { // it was answered before, and a later answer says so
+			c.write.err = cmp.Or(c.write.err, protocol.AsError("write", failure))
 		}
-		if c.asker == nil && c.write.taken < len(c.write.bytes) {
+		if c.Asker == nil && c.write.taken < len(c.write.bytes) {
 			p.input.note(c.write)
 		}
 		p.nextWrite(c)
@@ -98,7 +100,7 @@ func (p *process) answer(c *call, reply any) {
 
 // finish ends a call with the result that it waited for.
 func (p *process) finish(c *call) {
-	if p.find(c.call) == nil {
+	if p.find(c.Call) == nil {
 		return // a call that does not wait any more takes no output
 	}
 	switch c.kind {
@@ -113,7 +115,7 @@ func (p *process) finish(c *call) {
 	default:
 		result := p.result(c)
 		if c.kind == execCall && result.Running {
-			p.ctx.Send(p.supervisor, yielded{p.id})
+			p.ctx.Send(p.supervisor, protocol.Yielded{Process: p.id})
 		}
 		p.answer(c, result)
 	}
@@ -121,22 +123,22 @@ func (p *process) finish(c *call) {
 
 // reply lets the supervisor forget a call and answers the caller, in this order: what the caller does next meets a process
 // that is no longer in use by this call.
-func (p *process) reply(to caller, reply any) {
-	p.ctx.Send(p.supervisor, answered{to.call})
-	if to.asker != nil {
-		to.asker.answer(reply)
+func (p *process) reply(to protocol.Caller, reply any) {
+	p.ctx.Send(p.supervisor, protocol.Answered{Call: to.Call})
+	if to.Asker != nil {
+		to.Asker.Answer(reply)
 	}
 }
 
 // expired answers a call whose time is over, unless the leader has just exited and more facts about the exit are about
 // to arrive.
-func (p *process) expired(id callID) {
+func (p *process) expired(id protocol.CallID) {
 	c := p.find(id)
 	if c == nil {
 		return
 	}
 	c.clock.ran()
-	if c.waits() && p.exitPending() && (!c.last || c.extras < maxExtras && c.seen < p.output.log.Total()) {
+	if c.waits() && p.exitPending() && (!c.last || c.extras < maxExtras && c.seen < p.output.Log.Total()) {
 		p.prolong(c)
 		return
 	}
@@ -150,9 +152,9 @@ const maxExtras = 20
 
 // prolong gives a call a little more time.
 func (p *process) prolong(c *call) {
-	c.last, c.seen = true, p.output.log.Total()
+	c.last, c.seen = true, p.output.Log.Total()
 	c.extras++
-	c.clock.prolong(p.ctx, c.call, ptyio.DrainWait)
+	c.clock.prolong(p.ctx, c.Call, ptyio.DrainWait)
 }
 
 // exitPending reports whether the leader has exited and some facts about the exit are still missing.
@@ -194,12 +196,12 @@ func (p *process) holdCall(c *call) {
 
 func (p *process) releaseCall(c *call) {
 	if !c.last && c.clock.holds > 0 {
-		c.clock.release(p.ctx, c.call)
+		c.clock.release(p.ctx, c.Call)
 	}
 }
 
 // cancel answers a call with an error; the call takes no output. A run is answered when its command has ended.
-func (p *process) cancel(id callID) {
+func (p *process) cancel(id protocol.CallID) {
 	c := p.find(id)
 	if c == nil {
 		return // it has its answer
@@ -209,9 +211,9 @@ func (p *process) cancel(id callID) {
 		return
 	}
 	asked := c.asked()
-	p.answer(c, cancelledError(p.id))
+	p.answer(c, protocol.CancelledError(p.id))
 	if asked {
-		p.ctx.Send(p.supervisor, yielded{p.id})
+		p.ctx.Send(p.supervisor, protocol.Yielded{Process: p.id})
 		p.state.unasked(p)
 	}
 }
@@ -241,9 +243,9 @@ func (p *process) answerExit() {
 func (p *process) answerEnd(record *messages.EndRecord) {
 	for len(p.calls) > 0 {
 		c := p.calls[0]
-		nothing := p.told && p.output.unread.Total() == 0 && !c.began.Before(p.attempt.exitedAt)
+		nothing := p.told && p.output.Unread.Total() == 0 && !c.began.Before(p.attempt.exitedAt)
 		if c.kind == jobCall || c.kind == startCall || c.kind == writeCall && !c.waits() || c.waits() && nothing {
-			p.answer(c, endedError(p.id, record))
+			p.answer(c, protocol.EndedError(p.id, record))
 		} else {
 			p.finish(c)
 		}
@@ -267,8 +269,8 @@ func (p *process) answerFailure(failure error) {
 func (p *process) letCallsGo() {
 	begun := p.attempt != nil
 	for _, c := range slices.Clone(p.calls) {
-		if c.caller != (caller{}) && c.kind != jobCall && (c.kind != runCall && c.kind != startCall || !begun) {
-			p.cancel(c.call)
+		if c.Caller != (protocol.Caller{}) && c.kind != jobCall && (c.kind != runCall && c.kind != startCall || !begun) {
+			p.cancel(c.Call)
 		}
 	}
 }

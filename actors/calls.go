@@ -4,17 +4,18 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
 
 // calls are the open calls of a session: those that another actor answers.
 type calls struct {
-	last  callID
-	table map[callID]*openCall
+	last  protocol.CallID
+	table map[protocol.CallID]*openCall
 	// byAsker finds the calls of an asker that cancels them. A caller has one at a time; an actor of ours may have
 	// several.
-	byAsker map[string][]callID
+	byAsker map[string][]protocol.CallID
 }
 
 // openCall is a call that another actor answers.
@@ -26,7 +27,9 @@ type openCall struct {
 }
 
 // newCall is the caller of a request that is answered at once, and so is not in the table.
-func (v *supervisor) newCall() caller { return caller{asker: v.recipient(v.ctx.Sender())} }
+func (v *supervisor) newCall() protocol.Caller {
+	return protocol.Caller{Asker: v.recipient(v.ctx.Sender())}
+}
 
 // sender is the recipient of an answer to a message.
 type sender struct {
@@ -34,10 +37,10 @@ type sender struct {
 	pid    *system.PID
 }
 
-func (s sender) answer(reply any) { s.system.Send(s.pid, reply) }
+func (s sender) Answer(reply any) { s.system.Send(s.pid, reply) }
 
 // recipient is where answers to an asker go; nil if there is none.
-func (v *supervisor) recipient(pid *system.PID) recipient {
+func (v *supervisor) recipient(pid *system.PID) protocol.Recipient {
 	if pid == nil {
 		return nil
 	}
@@ -45,26 +48,26 @@ func (v *supervisor) recipient(pid *system.PID) recipient {
 }
 
 // open notes the message at hand as a call that concerns a process, which is in use as long as it is open.
-func (v *supervisor) open(e *entry) caller {
+func (v *supervisor) open(e *entry) protocol.Caller {
 	e.open++
 	return v.note(&openCall{asker: v.ctx.Sender(), entry: e})
 }
 
-func (v *supervisor) note(c *openCall) caller {
+func (v *supervisor) note(c *openCall) protocol.Caller {
 	t := &v.calls
 	if t.table == nil {
-		t.table, t.byAsker = map[callID]*openCall{}, map[string][]callID{}
+		t.table, t.byAsker = map[protocol.CallID]*openCall{}, map[string][]protocol.CallID{}
 	}
 	t.last++
 	t.table[t.last] = c
 	if c.asker != nil {
 		t.byAsker[c.asker.Id] = append(t.byAsker[c.asker.Id], t.last)
 	}
-	return caller{t.last, v.recipient(c.asker)}
+	return protocol.Caller{Call: t.last, Asker: v.recipient(c.asker)}
 }
 
 // answered forgets a call.
-func (v *supervisor) answered(id callID) {
+func (v *supervisor) answered(id protocol.CallID) {
 	t := &v.calls
 	c := t.table[id]
 	if c == nil {
@@ -77,7 +80,7 @@ func (v *supervisor) answered(id callID) {
 	if c.asker == nil {
 		return
 	}
-	left := slices.DeleteFunc(t.byAsker[c.asker.Id], func(other callID) bool { return other == id })
+	left := slices.DeleteFunc(t.byAsker[c.asker.Id], func(other protocol.CallID) bool { return other == id })
 	if len(left) == 0 {
 		delete(t.byAsker, c.asker.Id)
 	} else {
@@ -86,7 +89,7 @@ func (v *supervisor) answered(id callID) {
 }
 
 // reply answers a call that no other actor will answer.
-func (v *supervisor) reply(id callID, answer any) {
+func (v *supervisor) reply(id protocol.CallID, answer any) {
 	if c := v.calls.table[id]; c != nil {
 		if c.asker != nil {
 			v.ctx.Send(c.asker, answer)
@@ -96,15 +99,15 @@ func (v *supervisor) reply(id callID, answer any) {
 }
 
 // cancel cancels the calls of one asker. They are answered at once.
-func (v *supervisor) cancel(m CancelWait) {
+func (v *supervisor) cancel(m protocol.CancelWait) {
 	for _, id := range slices.Clone(v.calls.byAsker[m.Waiter]) {
 		switch c := v.calls.table[id]; {
 		case c.home != nil:
-			v.ctx.Send(c.home, cancelCall{id})
+			v.ctx.Send(c.home, protocol.CancelCall{Call: id})
 		case c.ender:
-			v.reply(id, cancelledError(c.entry.info.Process)) // the termination goes on
+			v.reply(id, protocol.CancelledError(c.entry.info.Process)) // the termination goes on
 		case c.entry != nil:
-			v.ctx.Send(c.entry.actor, cancelCall{id})
+			v.ctx.Send(c.entry.actor, protocol.CancelCall{Call: id})
 		default:
 			v.reply(id, &messages.Error{Code: messages.ErrCancelled, Op: "use session", Detail: "the call was cancelled"})
 		}
@@ -125,7 +128,7 @@ func (v *supervisor) awaitExit(m messages.AwaitExit) {
 		}
 		c := &openCall{asker: v.ctx.Sender()}
 		w := &wait{supervisor: v.ctx.Self(), AwaitExit: m}
-		w.caller = v.note(c)
+		w.Caller = v.note(c)
 		c.home = v.ctx.Spawn("wait", w.receive)
 	}
 }

@@ -3,6 +3,7 @@ package actors
 import (
 	"testing"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/tests/probe"
 )
@@ -11,12 +12,12 @@ import (
 func TestACallIsOverBeforeItsAnswerArrives(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	type reply struct{}
-	for name, answers := range map[string]func(ctx *system.Context, to caller, supervisor *system.PID){
-		"a process": func(ctx *system.Context, to caller, supervisor *system.PID) {
+	for name, answers := range map[string]func(ctx *system.Context, to protocol.Caller, supervisor *system.PID){
+		"a process": func(ctx *system.Context, to protocol.Caller, supervisor *system.PID) {
 			(&process{ctx: ctx, supervisor: supervisor}).reply(to, reply{})
 		},
-		"a wait": func(ctx *system.Context, to caller, supervisor *system.PID) {
-			(&wait{caller: to, supervisor: supervisor}).answer(ctx, reply{})
+		"a wait": func(ctx *system.Context, to protocol.Caller, supervisor *system.PID) {
+			(&wait{Caller: to, supervisor: supervisor}).answer(ctx, reply{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -27,12 +28,12 @@ func TestACallIsOverBeforeItsAnswerArrives(t *testing.T) {
 			}
 			if _, err := h.system.Spawn("replies", func(ctx *system.Context) {
 				if _, is := ctx.Message().(system.Started); is {
-					answers(ctx, caller{1, sender{h.system, both}}, both)
+					answers(ctx, protocol.Caller{Call: 1, Asker: sender{h.system, both}}, both)
 				}
 			}); err != nil {
 				t.Fatal(err)
 			}
-			probe.ExpectInOrder(seen, patience, probe.A(func(answered) bool { return true }), probe.A(func(reply) bool { return true }))
+			probe.ExpectInOrder(seen, patience, probe.A(func(protocol.Answered) bool { return true }), probe.A(func(reply) bool { return true }))
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
@@ -39,18 +40,18 @@ type applicant struct {
 var errStartHangs = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "exec",
 	Detail: "no program can be started now: an earlier start was called off and has not returned; try again later"}
 
-func (r *runtime) takeSlot(m takeSlot) {
+func (r *runtime) takeSlot(m protocol.TakeSlot) {
 	session := r.ctx.Sender()
 	if r.stats.Hanging > 0 {
-		r.ctx.Send(session, slotTaken{m.id, errStartHangs})
+		r.ctx.Send(session, protocol.SlotTaken{Process: m.Process, Err: errStartHangs})
 		return
 	}
-	if r.waiting.order.Len() == 0 && r.stats.Processes < r.around.MaxProcesses {
-		r.grant(session, m.id)
+	if r.waiting.order.Len() == 0 && r.stats.Processes < r.deps.MaxProcesses {
+		r.grant(session, m.Process)
 		return
 	}
-	a := &applicant{applicantID: applicantID{session.Id, m.id}, pid: session, due: time.Now().Add(slotPatience)}
-	r.ctx.Send(session, slotAwaited(m))
+	a := &applicant{applicantID: applicantID{session.Id, m.Process}, pid: session, due: time.Now().Add(slotPatience)}
+	r.ctx.Send(session, protocol.SlotAwaited(m))
 	a.element = r.waiting.order.PushBack(a)
 	if r.waiting.byID == nil {
 		r.waiting.byID = map[applicantID]*applicant{}
@@ -71,7 +72,7 @@ func (r *runtime) grant(session *system.PID, id messages.ProcessID) {
 	r.slots[session.Id]++
 	r.stats.Processes++
 	r.stats.Started++
-	r.ctx.Send(session, slotTaken{id: id})
+	r.ctx.Send(session, protocol.SlotTaken{Process: id})
 }
 
 // drop takes an applicant off the list.
@@ -82,7 +83,7 @@ func (r *runtime) drop(a *applicant) {
 
 // serve gives the free slots to the processes that wait.
 func (r *runtime) serve() {
-	for r.waiting.order.Len() > 0 && r.stats.Processes < r.around.MaxProcesses {
+	for r.waiting.order.Len() > 0 && r.stats.Processes < r.deps.MaxProcesses {
 		a := r.waiting.order.Front().Value.(*applicant)
 		r.drop(a)
 		r.grant(a.pid, a.process)
@@ -105,7 +106,7 @@ var errRuntimeFull = &messages.Error{Code: messages.ErrLimitReached, Op: "exec",
 
 func (r *runtime) refuse(a *applicant, why *messages.Error) {
 	r.drop(a)
-	r.ctx.Send(a.pid, slotTaken{a.process, why})
+	r.ctx.Send(a.pid, protocol.SlotTaken{Process: a.process, Err: why})
 }
 
 // spawnerHangs counts the starts that hang. The slot of such a start is given back, but no waiting process may start with
@@ -118,8 +119,8 @@ func (r *runtime) spawnerHangs(change int) {
 }
 
 // withdrawSlot forgets an applicant that has ended. If it got a slot meanwhile, the session gives that back.
-func (r *runtime) withdrawSlot(m withdrawSlot) {
-	if a := r.waiting.byID[applicantID{r.ctx.Sender().Id, m.id}]; a != nil {
+func (r *runtime) withdrawSlot(m protocol.WithdrawSlot) {
+	if a := r.waiting.byID[applicantID{r.ctx.Sender().Id, m.Process}]; a != nil {
 		r.drop(a)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
@@ -105,7 +107,7 @@ func (c *chaos) command() any {
 		command.OnLeaderExit = messages.LeaderExitKeepsTree
 	}
 	if c.dice.IntN(3) == 0 {
-		return StartCommand{command}
+		return protocol.StartCommand{ExecCommand: command}
 	}
 	return command
 }
@@ -141,7 +143,7 @@ func (c *chaos) approver(ctx context.Context, turn chan struct{}) (messages.Deci
 
 // live lives through a session. Its end is for finish.
 func (c *chaos) live(n, lives int) *talk {
-	s := c.open(func(config *SessionConfig) {
+	s := c.open(func(config *shared.SessionConfig) {
 		config.Session, config.MaxProcesses, config.Protected = messages.SessionID(fmt.Sprint("chaos-", n)), 12, 2
 		if n%2 == 0 {
 			config.Approval = messages.ApprovalPolicy{Mode: messages.ApproveUntrusted} // so that plans look at the machine
@@ -179,12 +181,12 @@ func (c *chaos) disturb(s *talk, lives int) {
 		messages.CloseStdin{Process: id}, messages.Resize{Process: id}, messages.Signal{Process: id, Signal: 15},
 		messages.ReadOutput{Process: id, AfterSeq: &after, Wait: time.Second}, messages.Terminate{Process: id, Grace: new(time.Second)},
 		messages.AwaitExit{Processes: []messages.ProcessID{id}}, messages.AwaitExit{Processes: []messages.ProcessID{id, other}, For: new(time.Minute)},
-		messages.AwaitExit{Processes: []messages.ProcessID{id, other}, Any: true}, ListProcesses{Records: true},
-		ListQuestions{}, messages.Decide{Question: questionID(1 + c.dice.IntN(5)), Decision: anyDecision()},
-		PauseYields{}, ResumeYields{}, "nonsense",
+		messages.AwaitExit{Processes: []messages.ProcessID{id, other}, Any: true}, protocol.ListProcesses{Records: true},
+		protocol.ListQuestions{}, messages.Decide{Question: questionID(1 + c.dice.IntN(5)), Decision: anyDecision()},
+		protocol.PauseYields{}, protocol.ResumeYields{}, "nonsense",
 	}
 	if c.dice.IntN(100) == 0 {
-		requests = []any{TerminateAll{}}
+		requests = []any{protocol.TerminateAll{}}
 	}
 	c.calls = append(c.calls, s.call(requests[c.dice.IntN(len(requests))]))
 	if c.dice.IntN(5) == 0 {
@@ -203,7 +205,7 @@ func (c *chaos) finish(all []*talk) {
 		case n%5 == 3:
 			c.crash(s.supervisor)
 		default:
-			c.calls = append(c.calls, s.call(CloseSession{By: messages.TerminatedBySessionClose}))
+			c.calls = append(c.calls, s.call(protocol.CloseSession{By: messages.TerminatedBySessionClose}))
 		}
 	}
 	time.Sleep(10 * time.Minute) // longer than any patience, and every wait

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -69,7 +70,7 @@ func TestLosslessSubscribersWhoAreSlowGetEveryCharacter(t *testing.T) {
 		})
 	}
 	readers.Wait()
-	must[Done](h, s.supervisor, TerminateAll{})
+	must[protocol.Done](h, s.supervisor, protocol.TerminateAll{})
 }
 
 // split is a foreign child. It outputs what the test tells it to, batch by batch.
@@ -99,7 +100,7 @@ func stdout(text string) ptyio.Output {
 func TestACharacterSplitBetweenTwoAnswersStaysWhole(t *testing.T) {
 	h, say := split(t)
 	s := h.open(nil)
-	id := s.exec(StartCommand{messages.ExecCommand{Argv: []string{"sh"}}}).Process
+	id := s.exec(protocol.StartCommand{ExecCommand: messages.ExecCommand{Argv: []string{"sh"}}}).Process
 	say(stdout("a日\xe6\x9c"))
 	s.said(id, "\xe6\x9c") // the rest is late, and readers of the stream get what there is
 	if got := s.write(id, "x"); string(got.Output) != "a日" {

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
@@ -68,13 +70,13 @@ func withPuppets(t *testing.T, s *puppets, end time.Duration, test func(*testing
 		sys := system.NewSystem(slog.New(slog.DiscardHandler), system.Options{Before: seen.before})
 		h := &host{t: t, system: sys, witness: seen, bus: bus.New(bus.Options{}), dir: "/"}
 		var err error
-		if h.runtime, err = StartRuntime(sys, Surroundings{Bus: h.bus, Spawner: s, Logger: slog.New(slog.DiscardHandler), MaxProcesses: 9,
-			Patience: Patience{End: end, Child: time.Hour, Spawn: time.Hour}}); err != nil {
+		if h.runtime, err = StartRuntime(sys, shared.Dependencies{Bus: h.bus, Spawner: s, Logger: slog.New(slog.DiscardHandler), MaxProcesses: 9,
+			Patience: shared.Patience{End: end, Child: time.Hour, Spawn: time.Hour}}); err != nil {
 			t.Fatal(err)
 		}
 		defer h.bus.Close()
 		defer func() {
-			if _, err := ask[Done](h, h.runtime, CloseRuntime{}); err != nil {
+			if _, err := ask[protocol.Done](h, h.runtime, CloseRuntime{}); err != nil {
 				t.Error(err)
 			}
 			if err := sys.Shutdown(context.Background()); err != nil {

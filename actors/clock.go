@@ -3,6 +3,7 @@ package actors
 import (
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/system"
 )
 
@@ -21,7 +22,7 @@ type clock struct {
 }
 
 // run begins the clock. It runs at once, unless it is held or has no end.
-func (k *clock) run(ctx *system.Context, call callID) {
+func (k *clock) run(ctx *system.Context, call protocol.CallID) {
 	k.begun = true
 	if k.timer == nil && k.holds == 0 && !k.endless && !k.stopped {
 		k.since = time.Now()
@@ -43,7 +44,7 @@ func (k *clock) hold() {
 }
 
 // release removes one reason. It does not start a clock that has not begun, such as that of a write before its turn.
-func (k *clock) release(ctx *system.Context, call callID) {
+func (k *clock) release(ctx *system.Context, call protocol.CallID) {
 	if k.holds--; k.holds == 0 {
 		k.held += time.Since(k.heldAt)
 		if k.begun {
@@ -62,7 +63,7 @@ func (k *clock) stop() {
 func (k *clock) ran() { k.timer, k.left = nil, 0 }
 
 // prolong gives a clock another span of time, which cannot be held.
-func (k *clock) prolong(ctx *system.Context, call callID, d time.Duration) {
+func (k *clock) prolong(ctx *system.Context, call protocol.CallID, d time.Duration) {
 	k.timer.Cancel()
 	k.held = k.pausedFor()
 	k.left, k.holds = d, 0

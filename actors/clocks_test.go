@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/tests/probe"
@@ -55,11 +57,11 @@ func TestAPauseHoldsAClockAndDoesNotRestartIt(t *testing.T) {
 		call := s.call(messages.ExecCommand{Argv: []string{"prompt", "wait"}, Yield: new(10 * time.Second)})
 		passes(6 * time.Second)
 		for range 2 { // pauses nest
-			must[Done](b.host, s.supervisor, PauseYields{})
+			must[protocol.Done](b.host, s.supervisor, protocol.PauseYields{})
 		}
 		late := s.call(messages.ExecCommand{Argv: []string{"prompt", "wait"}, Yield: new(messages.MinYield)})
 		passes(time.Hour)
-		must[Done](b.host, s.supervisor, ResumeYields{})
+		must[protocol.Done](b.host, s.supervisor, protocol.ResumeYields{})
 		passes(time.Hour)
 		if call.answered(0) || late.answered(0) {
 			t.Error("a clock was not held")
@@ -67,7 +69,7 @@ func TestAPauseHoldsAClockAndDoesNotRestartIt(t *testing.T) {
 		if got := s.exec(messages.ExecCommand{Argv: []string{"prompt", "say:4"}, Yield: new(messages.MinYield)}); got.Running || len(got.Output) != 4 {
 			t.Errorf("an exit during the pause: %+v", got)
 		}
-		must[Done](b.host, s.supervisor, ResumeYields{})
+		must[protocol.Done](b.host, s.supervisor, protocol.ResumeYields{})
 		passes(messages.MinYield)
 		if !late.answered(0) {
 			t.Error("it is held without a pause")
@@ -83,7 +85,7 @@ func TestAPauseHoldsAClockAndDoesNotRestartIt(t *testing.T) {
 		if got := call.result(); got.WallTime < 9*time.Second || got.WallTime > 11*time.Second {
 			t.Errorf("it waited %v", got.WallTime)
 		}
-		must[Done](b.host, s.supervisor, ResumeYields{}) // one too many does nothing
+		must[protocol.Done](b.host, s.supervisor, protocol.ResumeYields{}) // one too many does nothing
 		if again := s.call(messages.ExecCommand{Argv: []string{"prompt", "wait"}, Yield: new(messages.MinYield)}); !again.result().Running {
 			t.Error("it does not run")
 		}
@@ -93,7 +95,7 @@ func TestAPauseHoldsAClockAndDoesNotRestartIt(t *testing.T) {
 func TestAnExitDuringAPauseIsAnsweredEvenIfTheYieldIsOver(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
-		must[Done](b.host, s.supervisor, PauseYields{})
+		must[protocol.Done](b.host, s.supervisor, protocol.PauseYields{})
 		call := s.call(messages.ExecCommand{Argv: []string{"prompt", "sleep:60000", "say:4"}, Yield: new(messages.MinYield)})
 		passes(59 * time.Second)
 		if call.answered(0) {
@@ -118,8 +120,8 @@ func TestAQuestionHoldsTheClockOfItsOwnCallOnly(t *testing.T) {
 			t.Errorf("beside the question, after %v: %+v", time.Since(began), got)
 		}
 		passes(time.Hour)
-		must[Done](b.host, s.supervisor, PauseYields{}) // the host's own pauses are counted apart
-		must[Done](b.host, s.supervisor, ResumeYields{})
+		must[protocol.Done](b.host, s.supervisor, protocol.PauseYields{}) // the host's own pauses are counted apart
+		must[protocol.Done](b.host, s.supervisor, protocol.ResumeYields{})
 		passes(time.Hour)
 		if asked.answered(0) {
 			t.Error("the clock of the call that is asked about runs")
@@ -180,7 +182,7 @@ func TestARunDoesNotWaitForeverForAReader(t *testing.T) {
 				if err != nil || !is || result.TimedOut != test.timesOut || (result.Denial != nil) != test.timesOut || string(result.Stdout) != "xxx" {
 					t.Fatalf("answered %+v, %v", reply, err)
 				}
-				must[Done](b.host, s.supervisor, TerminateAll{})
+				must[protocol.Done](b.host, s.supervisor, protocol.TerminateAll{})
 				synctest.Wait() // until the end has reached the subscriber
 				if end := wantLastWords(t, b, s.talk)[firstID]; end.Total != 3 {
 					t.Errorf("%+v", end)
@@ -195,7 +197,7 @@ func TestARunDoesNotWaitForeverForAReader(t *testing.T) {
 
 func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 2*maxGuests + 1}, func(t *testing.T, b *bubble) {
-		s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = maxGuests+1, 0 }), b.open(nil)
+		s, other := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = maxGuests+1, 0 }), b.open(nil)
 		var victims []messages.ProcessID
 		for range maxGuests + 1 {
 			stubborn := does("prompt,stubborn", "wait")
@@ -259,7 +261,7 @@ func TestAWaitingWriteIsOneStep(t *testing.T) {
 		if got := one.result(); string(got.Output) != "one\n" || got.Taken != 4 {
 			t.Errorf("the first write: %+v", got)
 		}
-		must[Done](b.host, s.supervisor, messages.CloseStdin{Process: id}) // behind all of them
+		must[protocol.Done](b.host, s.supervisor, messages.CloseStdin{Process: id}) // behind all of them
 		if got := three.result(); string(got.Output) != "three\n" || time.Since(began) != 2*messages.MinYield {
 			t.Errorf("the third write: %q after %v", got.Output, time.Since(began))
 		}

@@ -1,6 +1,9 @@
 package actors
 
 import (
+	"github.com/execbus/execbus/actors/internal/output"
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -25,14 +28,14 @@ func (p *process) failed(err error) {
 		}
 	}
 	record := &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.StatusNone(), Tree: p.past}
-	typed := asError("exec", err)
+	typed := protocol.AsError("exec", err)
 	switch {
 	case p.ending.first != nil:
 		record.Cause, record.By, record.Detail = messages.CauseTerminated, p.ending.first.By, "before it began"
 		if p.attempt != nil && p.attempt.number > 1 {
 			record.Detail = "before another attempt began"
 		}
-		p.close(record, endedError(p.id, record))
+		p.close(record, protocol.EndedError(p.id, record))
 		return
 	case typed.Code == messages.ErrRuntimeFailure:
 		record.Cause = messages.CauseRuntimeFailure
@@ -57,27 +60,27 @@ func (p *process) close(record *messages.EndRecord, failure error) {
 			m.Discard()
 		}
 	}
-	out, word := p.output.output, p.will()
+	out, word := p.output.Output, p.will()
 	p.state = &closed{}
 	if failure == nil {
 		p.answerEnd(record)
 	}
-	p.ctx.Send(p.supervisor, ended{p.id, record, out, p.told || failure != nil, p.input.news, word, p.exitedAt()})
+	p.ctx.Send(p.supervisor, protocol.Ended{Process: p.id, Record: record, Output: out, Told: p.told || failure != nil, Unreported: p.input.news, Event: word, ExitedAt: p.exitedAt()})
 	if failure != nil {
 		p.finishRunEarly()
 		p.answerFailure(failure)
 	}
 	p.decision.discard()
 	// The remains of the actor may be kept for a while, and commands can be long.
-	p.output, p.decision, p.attempt, p.run, p.input = feed{}, nil, nil, nil, input{}
-	p.order = order{ExecCommand: messages.ExecCommand{Call: p.order.Call}}
+	p.output, p.decision, p.attempt, p.run, p.input = output.Feed{}, nil, nil, nil, input{}
+	p.order = shared.Command{ExecCommand: messages.ExecCommand{Call: p.order.Call}}
 }
 
 // closeOutput reports that no more output can come, once, and when no further attempt is possible.
 func (p *process) closeOutput() {
 	if p.attempt.closed && !p.outputTold {
 		p.outputTold = true
-		p.bus.Publish(messages.OutputClosed{Origin: p.origin(), Total: p.output.log.Total()})
+		p.Bus.Publish(messages.OutputClosed{Origin: p.origin(), Total: p.output.Log.Total()})
 		p.serveReaders()
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
@@ -13,11 +15,11 @@ import (
 type consultation struct {
 	actor  *system.PID // that asks; nil when two have crashed
 	starts int
-	turn   chan struct{} // holds a token while the approver is called, whichever actor has called it
-	keeper *system.PID   // of the rules
-	rules  newRules      // the newest
-	line   []*entry      // commands without a plan, and those that ask behind one, in the order of their calls
-	timer  *system.Timer // for the first of the line; nil if nobody waits behind it
+	turn   chan struct{}     // holds a token while the approver is called, whichever actor has called it
+	keeper *system.PID       // of the rules
+	rules  protocol.NewRules // the newest
+	line   []*entry          // commands without a plan, and those that ask behind one, in the order of their calls
+	timer  *system.Timer     // for the first of the line; nil if nobody waits behind it
 }
 
 // maxApprovals is how many approval actors a session has in its life: one that crashes is replaced once, without the
@@ -26,7 +28,7 @@ const maxApprovals = 2
 
 // startApproval starts the actor that asks. It ends with the session.
 func (v *supervisor) startApproval() {
-	a := &approval{surroundings: v.surroundings, supervisor: v.ctx.Self(), keeper: v.asking.keeper, approver: v.config.Approver, turn: v.asking.turn,
+	a := &approval{Session: v.Session, supervisor: v.ctx.Self(), keeper: v.asking.keeper, approver: v.config.Approver, turn: v.asking.turn,
 		deadline: v.config.ApprovalDeadline, otherwise: v.config.OnDeadline, rules: v.asking.rules, last: v.asking.starts * maxQuestionNumbers}
 	if a.otherwise == "" || a.otherwise == messages.DecisionDenied {
 		a.otherwise = messages.DecisionTimedOut
@@ -46,10 +48,10 @@ func (v *supervisor) approvalCrashed(m system.Crashed) {
 	} else {
 		text += ", and every command that needs a question is rejected from now on"
 	}
-	v.bus.Publish(messages.ExecNotice{Origin: messages.Origin{Session: v.session, At: time.Now()}, Text: text})
+	v.Bus.Publish(messages.ExecNotice{Origin: messages.Origin{Session: v.SessionID, At: time.Now()}, Text: text})
 	for id, e := range v.entries {
 		if e.consulting && e.asks == nil {
-			v.verdict(verdict{id: id, source: messages.DecidedByAbsence, refusal: rejected("it needs approval, and " + errNoApproval.Detail)})
+			v.verdict(protocol.Verdict{Process: id, Source: messages.DecidedByAbsence, Refusal: shared.Rejected("it needs approval, and " + errNoApproval.Detail)})
 		}
 	}
 }
@@ -59,8 +61,8 @@ var errNoApproval = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "ask f
 
 // consult asks about an attempt of a process, which waits. The first question about a command waits for the plans of the commands
 // before it, so that questions come in the order of the calls.
-func (v *supervisor) consult(m consult) {
-	e := v.entries[m.id]
+func (v *supervisor) consult(m protocol.Consult) {
+	e := v.entries[m.Process]
 	if e == nil {
 		return
 	}
@@ -77,7 +79,7 @@ func (v *supervisor) consult(m consult) {
 func (v *supervisor) serveLine() {
 	for len(v.asking.line) > 0 {
 		e := v.asking.line[0]
-		left := v.patience.Plan - time.Since(e.came)
+		left := v.Patience.Plan - time.Since(e.came)
 		if e.asks == nil && left > 0 {
 			if v.asking.timer == nil && slices.ContainsFunc(v.asking.line, func(other *entry) bool { return other.asks != nil }) {
 				v.asking.timer = v.ctx.After(left, lineWaited{})
@@ -101,10 +103,10 @@ func (v *supervisor) stepOut(e *entry) {
 }
 
 // putQuestion passes a question to the approval actor.
-func (v *supervisor) putQuestion(m consult) {
+func (v *supervisor) putQuestion(m protocol.Consult) {
 	if v.asking.actor == nil {
 		m.Discard()
-		v.verdict(verdict{id: m.id, plan: m.plan, source: messages.DecidedByAbsence, refusal: rejected("it needs approval, and " + errNoApproval.Detail)})
+		v.verdict(protocol.Verdict{Process: m.Process, Plan: m.Plan, Source: messages.DecidedByAbsence, Refusal: shared.Rejected("it needs approval, and " + errNoApproval.Detail)})
 		return
 	}
 	v.ctx.Send(v.asking.actor, m)
@@ -122,15 +124,15 @@ func (v *supervisor) withdrawAsked(e *entry) {
 	case e.asks != nil:
 		e.asks.Discard()
 		e.asks = nil
-		v.ctx.Send(v.ctx.Self(), verdict{id: e.info.Process})
+		v.ctx.Send(v.ctx.Self(), protocol.Verdict{Process: e.info.Process})
 	case v.asking.actor != nil:
-		v.ctx.Send(v.asking.actor, withdraw{e.info.Process})
+		v.ctx.Send(v.asking.actor, protocol.Withdraw{Process: e.info.Process})
 	}
 }
 
 // verdict passes an answer on to the process that asked. If the process has ended meanwhile, it is released.
-func (v *supervisor) verdict(m verdict) {
-	e := v.entries[m.id]
+func (v *supervisor) verdict(m protocol.Verdict) {
+	e := v.entries[m.Process]
 	if e == nil || !e.consulting {
 		return
 	}
@@ -155,12 +157,12 @@ func (v *supervisor) toApproval(message any) {
 }
 
 // newRules takes the rules that hold for commands from now on.
-func (v *supervisor) newRules(m newRules) {
-	if m.version <= v.asking.rules.version {
+func (v *supervisor) newRules(m protocol.NewRules) {
+	if m.Version <= v.asking.rules.Version {
 		return
 	}
 	settings := *v.settings
-	settings.rules = m.rules
+	settings.Rules = m.Rules
 	v.asking.rules, v.settings = m, &settings
 	if v.asking.actor != nil {
 		v.ctx.Send(v.asking.actor, m)

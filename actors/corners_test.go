@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/output"
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/policy/rules"
@@ -28,7 +31,7 @@ func TestAnEndThatIsLostIsLostAlsoAfterATermination(t *testing.T) {
 func TestAStartThatEndsBeforeItHasItsSlotLeaksNone(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
-		hold := newStop(isA[takeSlot])
+		hold := newStop(isA[protocol.TakeSlot])
 		b.fault(hold.before)
 		call := s.call(does("prompt", "wait"))
 		<-hold.there
@@ -76,7 +79,7 @@ func TestStartsAtTheRuntimesCapAreServedInOrderOrRefusedAndForgotten(t *testing.
 
 func TestTheCommandsBeforeTheirSlotsAreBounded(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) {
+		s := b.open(func(c *shared.SessionConfig) {
 			c.MaxProcesses, c.Approval = 1, messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}
 		})
 		for range 1 + maxQueued {
@@ -115,10 +118,10 @@ func TestACommandThatNeverRanHasNoOutputThatCloses(t *testing.T) {
 
 func TestARecordWeighsWhatItKeeps(t *testing.T) {
 	const size = 256 << 10
-	unread, logged := newOutput(), newOutput()
-	unread.unread.Push(make([]byte, size))
-	logged.log.Append(messages.StreamStdout, make([]byte, size))
-	for name, out := range map[string]output{"unread": unread, "log": logged} {
+	unread, logged := output.New(), output.New()
+	unread.Unread.Push(make([]byte, size))
+	logged.Log.Append(messages.StreamStdout, make([]byte, size))
+	for name, out := range map[string]output.Output{"unread": unread, "log": logged} {
 		var r records
 		r.add(&record{output: out})
 		if r.bytes < size || r.bytes > 2*size {
@@ -160,7 +163,7 @@ func TestOlderRulesNeverWin(t *testing.T) {
 		s := &asker{talk: b.open(nil)}
 		s.listen()
 		approval := b.only("/approval$")
-		for _, rules := range []newRules{{1, older}, {2, newer}, {1, older}} {
+		for _, rules := range []protocol.NewRules{{Version: 1, Rules: older}, {Version: 2, Rules: newer}, {Version: 1, Rules: older}} {
 			b.system.Send(s.supervisor, rules)
 			synctest.Wait()
 			b.system.Send(approval, rules)
@@ -178,7 +181,7 @@ func TestOlderRulesNeverWin(t *testing.T) {
 
 func TestTheWarningCountFalls(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.WarnProcesses = 5, 2 })
+		s := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.WarnProcesses = 5, 2 })
 		for range 3 {
 			id := s.exec(does("prompt", "wait")).Process
 			s.exec(does("prompt", "wait"))
@@ -244,13 +247,13 @@ func TestTheRecordsOfAllSessionsAreBoundedTogether(t *testing.T) {
 		}
 		var kept int
 		for _, s := range all {
-			kept += len(must[messages.Processes](b.host, s.supervisor, ListProcesses{Records: true}))
+			kept += len(must[messages.Processes](b.host, s.supervisor, protocol.ListProcesses{Records: true}))
 		}
 		if one := int64(200_000); int64(kept) < bound/one-2 || kept == 90 {
 			t.Errorf("%d of 90 records are kept", kept)
 		}
 		for _, s := range all[:29] {
-			must[Done](b.host, s.supervisor, CloseSession{})
+			must[protocol.Done](b.host, s.supervisor, protocol.CloseSession{})
 		}
 		synctest.Wait()
 		if got := b.stats().Records; got > 3*300_000 {
@@ -271,7 +274,7 @@ func TestAMalformedRequestLeavesNoTrace(t *testing.T) {
 		if seen := s.events.Seen(); len(seen) > 0 {
 			t.Errorf("events: %+v", seen)
 		}
-		if all := must[messages.Processes](b.host, s.supervisor, ListProcesses{Records: true}); len(all) > 0 {
+		if all := must[messages.Processes](b.host, s.supervisor, protocol.ListProcesses{Records: true}); len(all) > 0 {
 			t.Errorf("records: %+v", all)
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
@@ -95,7 +97,7 @@ func TestACrashOfARunningProcessActorIsContained(t *testing.T) {
 func TestACrashInEachOtherStateIsContained(t *testing.T) {
 	t.Run("waiting for a slot", func(t *testing.T) {
 		h := newHost(t, hostOptions{})
-		s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = maxGuests+2, 1 })
+		s := h.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = maxGuests+2, 1 })
 		var old []messages.ProcessID
 		for range maxGuests + 1 {
 			old = append(old, s.exec(quick("trap 'echo asked' TERM; echo deaf; while :; do sleep 0.01; done")).Process)
@@ -172,7 +174,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		for range 8 { // the actor's end or its crash may come first: there is one end
 			var id messages.ProcessID
 			actor := h.newActor(func() { id = cat(s) })
-			must[Done](h, s.supervisor, messages.CloseStdin{Process: id})
+			must[protocol.Done](h, s.supervisor, messages.CloseStdin{Process: id})
 			probe.Expect(s.events, patience, func(e messages.ExecExited) bool { return e.Process == id })
 			h.system.Send(actor, deliberate{})
 			s.ended(id)
@@ -209,7 +211,7 @@ func TestASpawnerThatEndsItsGoroutineIsContained(t *testing.T) {
 	h := newHost(t, o)
 	s := h.open(nil)
 	bystander := cat(s)
-	for _, command := range []any{messages.ExecCommand{Argv: []string{"leave"}}, StartCommand{messages.ExecCommand{Argv: []string{"leave"}}},
+	for _, command := range []any{messages.ExecCommand{Argv: []string{"leave"}}, protocol.StartCommand{ExecCommand: messages.ExecCommand{Argv: []string{"leave"}}},
 		messages.RunCommand{Argv: []string{"leave"}}} {
 		_, err := ask[any](h, s.supervisor, command)
 		wantError(t, "the initial call", err, messages.ErrSpawnFailed)
@@ -297,9 +299,9 @@ func TestACrashOfASupervisorAnswersAllAndEndsAll(t *testing.T) {
 		for n := range 2 { // before an ending holds one of them back
 			s.said(id+messages.ProcessID(n+1), "deaf")
 		}
-		calls = append(calls, s.call(messages.Terminate{Process: stubborn, Grace: new(10 * time.Second)}), s.call(TerminateAll{}))
+		calls = append(calls, s.call(messages.Terminate{Process: stubborn, Grace: new(10 * time.Second)}), s.call(protocol.TerminateAll{}))
 		crashSupervisor(s)
-		calls = append(calls, s.call(ListProcesses{}))
+		calls = append(calls, s.call(protocol.ListProcesses{}))
 		for i, call := range calls {
 			_, err := call.reply()
 			if err == nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/policy/command"
@@ -51,8 +52,8 @@ func (d *decision) sandbox() ptyio.Enclosure {
 }
 
 // decide makes the plan for an order. Without a machine it looks at no file, which is enough unless looks reports true.
-func decide(ctx context.Context, s *settings, o *order, machine ptyio.Resolver, plan func(policy.Request, policy.Snapshot) policy.Plan) *decision {
-	d := &decision{snapshot: policy.Snapshot{Approval: s.approval, Sandbox: s.sandbox, Rules: s.rules, Unreadable: s.unreadable, Dir: s.dir, TempDir: tempDir(s.base)}}
+func decide(ctx context.Context, s *shared.Settings, o *shared.Command, machine ptyio.Resolver, plan func(policy.Request, policy.Snapshot) policy.Plan) *decision {
+	d := &decision{snapshot: policy.Snapshot{Approval: s.Approval, Sandbox: s.Sandbox, Rules: s.Rules, Unreadable: s.Unreadable, Dir: s.Dir, TempDir: shared.TempDir(s.Base)}}
 	if d.launch, d.err = launch(ctx, s, o, machine); d.err != nil {
 		return d
 	}
@@ -66,7 +67,7 @@ func decide(ctx context.Context, s *settings, o *order, machine ptyio.Resolver, 
 		if shell, err := machine.UserShell(ctx); err == nil && shell != "" {
 			d.snapshot.TrustedShells = []string{shell}
 		}
-		if s.rules != nil || mayAsk(s, o) || command.Dangerous(d.launch.Argv) {
+		if s.Rules != nil || mayAsk(s, o) || command.Dangerous(d.launch.Argv) {
 			d.lookUp(ctx, machine, path)
 		}
 		d.request.Located = locate(ctx, machine, d.request)
@@ -152,31 +153,31 @@ func (d *decision) bind() {
 // looks reports whether the plan must find the file of a program: to be sure that a shell is one, to apply rules and
 // other knowledge about programs, and because the answer to a question is remembered for that file. Looking may wait
 // for the file system, or for another machine.
-func looks(s *settings, o *order) bool {
-	return o.Script != "" || s.rules != nil || mayAsk(s, o) || isShell(o.Argv[0])
+func looks(s *shared.Settings, o *shared.Command) bool {
+	return o.Script != "" || s.Rules != nil || mayAsk(s, o) || isShell(o.Argv[0])
 }
 
 // mayAsk reports whether knowledge about a program can lead to a question, or spare one.
-func mayAsk(s *settings, o *order) bool {
-	return s.approval.Mode != messages.ApproveNever && s.approval.String() != string(messages.ApproveOnRequest) ||
+func mayAsk(s *shared.Settings, o *shared.Command) bool {
+	return s.Approval.Mode != messages.ApproveNever && s.Approval.String() != string(messages.ApproveOnRequest) ||
 		o.SandboxPermissions != "" || command.Dangerous(o.Argv)
 }
 
 // launch turns a command into a launch without a sandbox. It looks at the machine for a script's shell, and only then.
-func launch(ctx context.Context, s *settings, o *order, machine ptyio.Resolver) (ptyio.Launch, error) {
+func launch(ctx context.Context, s *shared.Settings, o *shared.Command, machine ptyio.Resolver) (ptyio.Launch, error) {
 	made := ptyio.Launch{Argv: o.Argv, Argv0: o.Argv0, Dir: o.Dir, TTY: o.TTY, Size: o.Size, Unattended: o.TTY && !o.Attended,
-		OpenStdin: o.OpenStdin, Merged: o.Merged, OnLeaderExit: o.OnLeaderExit, Grace: o.Grace, Limits: s.limits.Tighter(o.Limits)}
+		OpenStdin: o.OpenStdin, Merged: o.Merged, OnLeaderExit: o.OnLeaderExit, Grace: o.Grace, Limits: s.Limits.Tighter(o.Limits)}
 	var err error
 	if o.Script != "" {
 		login := o.Login != nil && *o.Login
-		if made.Argv, err = shellArgv(ctx, machine, s.base, o.Script, o.Shell, login); err != nil {
+		if made.Argv, err = shellArgv(ctx, machine, s.Base, o.Script, o.Shell, login); err != nil {
 			return made, err
 		}
 	}
-	made.Dir = s.within(made.Dir)
-	made.Env, err = s.env, s.envError
+	made.Dir = s.Within(made.Dir)
+	made.Env, err = s.Env, s.EnvError
 	if o.Environment != nil {
-		made.Env, err = s.buildEnvironment(*o.Environment, nil)
+		made.Env, err = s.BuildEnvironment(*o.Environment, nil)
 	}
 	return made, err
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/policy/rules"
@@ -25,8 +26,8 @@ func TestPlansKnowWhereProgramsAre(t *testing.T) {
 	if rules, err = rules.With([]string{"not-there-yet"}); err != nil {
 		t.Fatal(err)
 	}
-	s := settings{dir: dir, env: []string{"PATH=/usr/bin:/bin:" + dir}, rules: rules,
-		approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}}
+	s := shared.Settings{Dir: dir, Env: []string{"PATH=/usr/bin:/bin:" + dir}, Rules: rules,
+		Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}}
 	for name, want := range map[string]struct {
 		program  string
 		decision policy.Decision
@@ -34,7 +35,7 @@ func TestPlansKnowWhereProgramsAre(t *testing.T) {
 		"planted":       {filepath.Join(dir, "planted"), policy.Ask},
 		"not-there-yet": {policy.NotFound, policy.Ask},
 	} {
-		got := decide(context.Background(), &s, &order{ExecCommand: messages.ExecCommand{Argv: []string{name}}}, ptyio.Local(), policy.MakePlan)
+		got := decide(context.Background(), &s, &shared.Command{ExecCommand: messages.ExecCommand{Argv: []string{name}}}, ptyio.Local(), policy.MakePlan)
 		if got.err != nil || got.request.Program != want.program || got.plan.Decision != want.decision {
 			t.Errorf("%s: found at %q, %+v, %v", name, got.request.Program, got.plan, got.err)
 		}
@@ -59,8 +60,8 @@ func TestPlansThatMayAskLook(t *testing.T) {
 		"on-failure, after a denial": {messages.ApproveOnFailure, "", []string{"tool"}, true},
 		"granular, after a denial":   {messages.ApproveGranular, "", []string{"tool"}, true},
 	} {
-		s := settings{approval: messages.ApprovalPolicy{Mode: c.mode}}
-		o := order{ExecCommand: messages.ExecCommand{Argv: c.argv,
+		s := shared.Settings{Approval: messages.ApprovalPolicy{Mode: c.mode}}
+		o := shared.Command{ExecCommand: messages.ExecCommand{Argv: c.argv,
 			CommandPolicy: messages.CommandPolicy{SandboxPermissions: c.permissions}}}
 		if got := looks(&s, &o); got != c.want {
 			t.Errorf("%s: %t", name, got)

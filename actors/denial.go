@@ -29,7 +29,7 @@ func (p *process) denialOf(e ptyio.Exited) *messages.Denial {
 	}
 	return denial.Of(denial.Facts{
 		Status:  e.Status,
-		Output:  p.output.log.Transcript(ptyio.DefaultBufferSize), // only a first attempt is confined, so all output is its own
+		Output:  p.output.Log.Transcript(ptyio.DefaultBufferSize), // only a first attempt is confined, so all output is its own
 		Dir:     d.launch.Dir,
 		Command: d.launch.Argv,
 		Rules:   rules,

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
@@ -113,9 +115,9 @@ func (w *wary) releases() (all []int) {
 	return all
 }
 
-func newWary(t *testing.T, w *wary, change func(*SessionConfig)) *asker {
+func newWary(t *testing.T, w *wary, change func(*shared.SessionConfig)) *asker {
 	w.Spawner = realSpawner(t, hostOptions{})
-	return newAsker(t, &planner{Plan: policy.Plan{Decision: policy.Run}}, hostOptions{seam: seam{Spawner: w}}, func(c *SessionConfig) {
+	return newAsker(t, &planner{Plan: policy.Plan{Decision: policy.Run}}, hostOptions{seam: seam{Spawner: w}}, func(c *shared.SessionConfig) {
 		c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}
 		if change != nil {
 			change(c)
@@ -125,7 +127,7 @@ func newWary(t *testing.T, w *wary, change func(*SessionConfig)) *asker {
 
 func TestPathsOfAPolicyAreLookedUpOnceAndNotByCommands(t *testing.T) {
 	w := &wary{}
-	s := newWary(t, w, func(c *SessionConfig) {
+	s := newWary(t, w, func(c *shared.SessionConfig) {
 		c.Base = append(slices.Clone(os.Environ()), "TMPDIR=/the/hosts")
 		c.Environment.Set, c.LeastAssurance = map[string]string{"TMPDIR": "/the/sessions"}, messages.AssuranceIsolated
 	})
@@ -169,7 +171,7 @@ func TestAnEnclosureIsReleasedWithItsPolicyAndItsSession(t *testing.T) {
 	if c := w.launches()[3].Sandbox.Confinement(); c.AdditionalDir != "/" || c.Additional.FileSystem.Write[0] != "/x" {
 		t.Errorf("%+v", c)
 	}
-	s.told(CloseSession{})
+	s.told(protocol.CloseSession{})
 	await(1, 1, 1)
 }
 
@@ -187,7 +189,7 @@ func (f forgotten) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Encl
 func TestAReplacedPolicyLeavesNothingInMemory(t *testing.T) {
 	const updates = 10
 	spawner := forgotten{&wary{Spawner: realSpawner(t, hostOptions{})}, make(chan struct{}, updates+1)}
-	s := newAsker(t, &planner{}, hostOptions{seam: seam{Spawner: spawner}}, func(c *SessionConfig) {
+	s := newAsker(t, &planner{}, hostOptions{seam: seam{Spawner: spawner}}, func(c *shared.SessionConfig) {
 		c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}
 	})
 	for range updates {
@@ -214,7 +216,7 @@ func TestALookupThatFailsRefusesEachCommand(t *testing.T) {
 					t.Errorf("%v, %d launches", err, len(w.launches()))
 				}
 			}
-			if r, ok := s.told(ListProcesses{}).(messages.Processes); !ok || len(r) > 0 {
+			if r, ok := s.told(protocol.ListProcesses{}).(messages.Processes); !ok || len(r) > 0 {
 				t.Errorf("the session does not answer: %v", r)
 			}
 		})
@@ -263,7 +265,7 @@ func widened(command messages.ExecCommand) messages.ExecCommand {
 
 func (c careless) open(t *testing.T) *asker {
 	c.wary.Spawner = realSpawner(t, hostOptions{})
-	return newAsker(t, &planner{Plan: policy.Plan{Decision: policy.Run}}, hostOptions{seam: seam{Spawner: c}}, func(c *SessionConfig) {
+	return newAsker(t, &planner{Plan: policy.Plan{Decision: policy.Run}}, hostOptions{seam: seam{Spawner: c}}, func(c *shared.SessionConfig) {
 		c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}
 	})
 }
@@ -282,7 +284,7 @@ func TestAReleaseThatPanicsDoesNoHarm(t *testing.T) {
 	c := careless{wary: &wary{}}
 	s := c.open(t)
 	s.told(widened(shell("true")))
-	s.told(CloseSession{})
+	s.told(protocol.CloseSession{})
 	awaitThat(t, "both are released", func() bool { return slices.Equal(c.releases(), []int{1, 1}) })
 }
 
@@ -291,7 +293,7 @@ func TestALookupThatHangsKeepsOnlyCommandsWaiting(t *testing.T) {
 	w := &wary{look: func(ptyio.Confinement) error { <-gate; return nil }}
 	s := newWary(t, w, nil)
 	waiting := s.call(shell("true"))
-	s.told(ListProcesses{})
+	s.told(protocol.ListProcesses{})
 	close(gate)
 	if r := waiting.result(); r.Status != messages.StatusExited(0) {
 		t.Errorf("%+v", r)
@@ -305,7 +307,7 @@ func TestEnforcementIsReported(t *testing.T) {
 	if started.Enforced == nil || started.Enforced.Level != messages.AssuranceConfined {
 		t.Errorf("started: %v", started.Enforced)
 	}
-	record := s.told(ListProcesses{Records: true}).(messages.Processes)[0]
+	record := s.told(protocol.ListProcesses{Records: true}).(messages.Processes)[0]
 	if record.Enforced == nil || record.Enforced.Level != messages.AssuranceConfined {
 		t.Errorf("record: %v", record.Enforced)
 	}
@@ -313,7 +315,7 @@ func TestEnforcementIsReported(t *testing.T) {
 
 func TestLimitsOfSessionAndCommandAreJoined(t *testing.T) {
 	w := &wary{}
-	s := newWary(t, w, func(c *SessionConfig) {
+	s := newWary(t, w, func(c *shared.SessionConfig) {
 		c.Sandbox.Type = messages.SandboxDangerFullAccess
 		c.Limits = messages.Limits{Processes: 10, WallTime: time.Hour}
 	})

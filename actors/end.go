@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 )
 
 // ended is the last message of a process. A question about it is withdrawn first, because the end is the last event of a
 // process.
-func (v *supervisor) ended(m ended) {
-	e := v.entries[m.id]
+func (v *supervisor) ended(m protocol.Ended) {
+	e := v.entries[m.Process]
 	if e == nil {
 		return
 	}
@@ -25,18 +27,18 @@ func (v *supervisor) ended(m ended) {
 }
 
 // finish closes a process that has sent its last message, and stops its actor.
-func (v *supervisor) finish(e *entry, m ended) {
-	v.close(e, m.record, &record{output: m.output, told: m.told, news: m.news, exited: m.exited})
+func (v *supervisor) finish(e *entry, m protocol.Ended) {
+	v.close(e, m.Record, &record{output: m.Output, told: m.Told, news: m.Unreported, exited: m.ExitedAt})
 	for _, late := range e.late {
 		v.answerRecord(late)
 	}
-	v.ctx.Send(e.actor, retire{})
+	v.ctx.Send(e.actor, protocol.Retire{})
 }
 
 // tooLate takes over a request to a process that has ended. It is answered from the record, which does not exist yet
 // where the last message is held back.
-func (v *supervisor) tooLate(m request) {
-	if c := v.calls.table[m.call]; c != nil && c.entry.last != nil && c.entry.consulting {
+func (v *supervisor) tooLate(m protocol.Request) {
+	if c := v.calls.table[m.Call]; c != nil && c.entry.last != nil && c.entry.consulting {
 		c.entry.late = append(c.entry.late, m)
 		return
 	}
@@ -54,12 +56,12 @@ func (v *supervisor) close(e *entry, end *messages.EndRecord, left *record) {
 	v.leaveSlots(e, told.Cause)                                                                               // callers that learn of the end must find the slot free
 	if end != nil {
 		e.info.State, e.info.End = messages.StateClosed, end
-		v.bus.Publish(left.output.ended(v.origin(e), end))
+		v.Bus.Publish(left.output.ExecEnded(v.origin(e), end))
 		v.logEnd(id, end)
 		left.info = e.info
 		v.remember(left)
 	}
-	v.telemetry.ended(e.span, told)
+	v.Telemetry.Ended(e.span, told)
 	v.answerEnders(e, end)
 	v.letGo(e)
 	v.sweepOut(e, told.Tree.Survivors)
@@ -86,8 +88,8 @@ func (v *supervisor) logEnd(id messages.ProcessID, end *messages.EndRecord) {
 	if end.Cause == messages.CauseRuntimeFailure || len(end.Tree.Survivors) > 0 {
 		level = slog.LevelWarn
 	}
-	if v.logger.Enabled(context.Background(), level) {
-		v.logger.Log(context.Background(), level, "process ended", "process", int(id), "cause", string(end.Cause), "by", string(end.By),
+	if v.Logger.Enabled(context.Background(), level) {
+		v.Logger.Log(context.Background(), level, "process ended", "process", int(id), "cause", string(end.Cause), "by", string(end.By),
 			"status", end.Status.String(), "ended", end.Tree.Ended, "survivors", end.Tree.Survivors, "detail", end.Detail)
 	}
 }
@@ -107,13 +109,13 @@ func (v *supervisor) terminate(m messages.Terminate) {
 		v.note(&openCall{asker: asker, entry: e, ender: true})
 	}
 	v.unwanted(e)
-	v.ctx.Send(e.actor, request{message: m})
+	v.ctx.Send(e.actor, protocol.Request{Message: m})
 }
 
 // sweep is a caller that waits for the end of all the processes that existed when it came. It does not wait for later ones:
 // where commands keep coming it would wait forever.
 type sweep struct {
-	call      callID
+	call      protocol.CallID
 	left      map[*entry]bool
 	survivors []messages.Survivor
 }
@@ -128,11 +130,11 @@ func (v *supervisor) sweep(by messages.TerminatedBy, wanted func(*entry) bool) {
 	for id, e := range v.entries {
 		if wanted(e) {
 			v.unwanted(e)
-			v.ctx.Send(e.actor, request{message: messages.Terminate{Process: id, By: by}})
+			v.ctx.Send(e.actor, protocol.Request{Message: messages.Terminate{Process: id, By: by}})
 			s.left[e] = true
 		}
 	}
-	s.call = v.note(&openCall{asker: v.ctx.Sender()}).call
+	s.call = v.note(&openCall{asker: v.ctx.Sender()}).Call
 	v.sweeps = append(v.sweeps, s)
 	v.swept()
 }
@@ -151,7 +153,7 @@ func (v *supervisor) sweepOut(e *entry, survivors []messages.Survivor) {
 // outcome is the answer to a sweep that is over.
 func (s *sweep) outcome() any {
 	if len(s.survivors) == 0 {
-		return Done{}
+		return protocol.Done{}
 	}
 	first := s.survivors[0]
 	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "end processes", Subject: first.Name,
@@ -198,16 +200,16 @@ func (v *supervisor) leave(at any) {
 		v.reply(id, failure)
 	}
 	for _, e := range v.entries {
-		v.telemetry.ended(e.span, &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status})
+		v.Telemetry.Ended(e.span, &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status})
 		if e.asks != nil {
 			e.asks.Discard()
 		}
 		switch {
 		case e.takeover != nil:
 			if e.child != nil && !e.takeover.abandoned {
-				abandon(e.child)
+				shared.Abandon(e.child)
 			}
-			e.takeover.will.execute(e.takeover.record, e.takeover.output)
+			e.takeover.will.Publish(e.takeover.record, e.takeover.output)
 		case e.last != nil:
 			e.last.Discard()
 		}
@@ -220,15 +222,15 @@ func (v *supervisor) leave(at any) {
 // owed keeps the obligations of a message at which the supervisor crashed.
 func (v *supervisor) owed(at any) {
 	switch m := at.(type) {
-	case ended:
-		if e := v.entries[m.id]; e != nil && e.last == nil {
+	case protocol.Ended:
+		if e := v.entries[m.Process]; e != nil && e.last == nil {
 			e.last = &m
 		}
-	case lastWords:
+	case protocol.Handover:
 		v.lastWords(m)
-	case childEvent:
+	case protocol.ChildEvent:
 		m.Discard()
-	case consult:
+	case protocol.Consult:
 		m.Discard()
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -15,12 +17,12 @@ import (
 type entry struct {
 	actor *system.PID
 	info  messages.ProcessInfo
-	used  uint64 // a counter: higher is more recent
-	open  int    // calls that concern it
-	span  *span  // for tracing
-	place place  // among the slots
-	keeps bool   // its background children live on
-	again bool   // its plan allows another attempt after the current one
+	used  uint64       // a counter: higher is more recent
+	open  int          // calls that concern it
+	span  *shared.Span // for tracing
+	place place        // among the slots
+	keeps bool         // its background children live on
+	again bool         // its plan allows another attempt after the current one
 
 	wants    time.Time // when it first wanted a slot
 	outlives bool      // the call that asked for it has gone, so that it cannot be a guest
@@ -35,17 +37,17 @@ type entry struct {
 	status  messages.ExitStatus // of the leader, as the child says
 	tree    *messages.TreeReport
 
-	came       time.Time // when its call was received
-	consulting bool      // a verdict is awaited
-	asks       *consult  // that waits for the plans of earlier commands; nil if none does
-	last       *ended    // its last message, held back until the verdict is there
-	late       []request // requests that came while it was held back
-	takeover   *takeover // its actor has crashed
+	came       time.Time          // when its call was received
+	consulting bool               // a verdict is awaited
+	asks       *protocol.Consult  // that waits for the plans of earlier commands; nil if none does
+	last       *protocol.Ended    // its last message, held back until the verdict is there
+	late       []protocol.Request // requests that came while it was held back
+	takeover   *takeover          // its actor has crashed
 }
 
-func newEntry(id messages.ProcessID, o *order, actor *system.PID) *entry {
+func newEntry(id messages.ProcessID, o *shared.Command, actor *system.PID) *entry {
 	now := time.Now()
-	return &entry{actor: actor, came: now, status: messages.StatusNone(), keeps: o.OnLeaderExit == messages.LeaderExitKeepsTree, info: messages.ProcessInfo{Process: id, Call: o.Call, Owner: o.Owner, Label: o.label(), TTY: o.TTY,
+	return &entry{actor: actor, came: now, status: messages.StatusNone(), keeps: o.OnLeaderExit == messages.LeaderExitKeepsTree, info: messages.ProcessInfo{Process: id, Call: o.Call, Owner: o.Owner, Label: o.Label(), TTY: o.TTY,
 		State: messages.StatePlanning, Began: now, LastUsed: now}}
 }
 
@@ -77,35 +79,35 @@ func (v *supervisor) use(e *entry) {
 }
 
 func (v *supervisor) origin(e *entry) messages.Origin {
-	return messages.Origin{Session: v.session, Process: e.info.Process, Call: e.info.Call, At: time.Now()}
+	return messages.Origin{Session: v.SessionID, Process: e.info.Process, Call: e.info.Call, At: time.Now()}
 }
 
-func (v *supervisor) progress(m progress) {
-	e := v.entries[m.id]
+func (v *supervisor) progress(m protocol.Progress) {
+	e := v.entries[m.Process]
 	if e == nil {
 		return
 	}
-	e.info.State, e.info.Dir, e.info.PID, e.info.Size, e.begun = m.state, m.dir, m.pid, m.size, m.attempt
-	e.info.Enforced, e.again = m.enforced, m.again
-	if m.state != messages.StateAwaitingApproval {
+	e.info.State, e.info.Dir, e.info.PID, e.info.Size, e.begun = m.State, m.Dir, m.PID, m.Size, m.Attempt
+	e.info.Enforced, e.again = m.Enforced, m.Repeatable
+	if m.State != messages.StateAwaitingApproval {
 		v.stepOut(e)
 	}
-	if m.state == messages.StateRunning {
-		v.logger.LogAttrs(context.Background(), slog.LevelDebug, "process started", slog.Int("process", int(m.id)), slog.Int("pid", m.pid))
+	if m.State == messages.StateRunning {
+		v.Logger.LogAttrs(context.Background(), slog.LevelDebug, "process started", slog.Int("process", int(m.Process)), slog.Int("pid", m.PID))
 	}
 }
 
 // childEvent comes from the child itself, even if its actor has crashed.
-func (v *supervisor) childEvent(m childEvent) {
-	e := v.entries[m.id]
+func (v *supervisor) childEvent(m protocol.ChildEvent) {
+	e := v.entries[m.Process]
 	if e == nil {
 		m.Discard()
 		return
 	}
-	switch event := m.event.(type) {
+	switch event := m.Event.(type) {
 	case ptyio.Spawned:
 		e.aftermath.began = time.Time{} // it was noted for the earlier attempt
-		e.child, e.attempt, e.unborn, e.status, e.tree = event.Child, m.attempt, false, messages.StatusNone(), nil
+		e.child, e.attempt, e.unborn, e.status, e.tree = event.Child, m.Attempt, false, messages.StatusNone(), nil
 		if e.takeover != nil {
 			v.abandonLeft(e)
 		}
@@ -122,9 +124,9 @@ func (v *supervisor) childEvent(m childEvent) {
 	}
 }
 
-func (v *supervisor) unborn(m unborn) {
-	if e := v.entries[m.id]; e != nil && (e.child == nil || e.attempt != m.attempt) { // otherwise the spawner reported a child before it failed
-		e.unborn, e.child, e.attempt = true, nil, m.attempt
+func (v *supervisor) unborn(m protocol.NoChild) {
+	if e := v.entries[m.Process]; e != nil && (e.child == nil || e.attempt != m.Attempt) { // otherwise the spawner reported a child before it failed
+		e.unborn, e.child, e.attempt = true, nil, m.Attempt
 		v.closeTakeover(e)
 	}
 }
@@ -140,7 +142,7 @@ func (v *supervisor) describe(id messages.ProcessID) any {
 	return unknownProcess(id)
 }
 
-func (v *supervisor) list(m ListProcesses) messages.Processes {
+func (v *supervisor) list(m protocol.ListProcesses) messages.Processes {
 	var all messages.Processes
 	for _, e := range v.entries {
 		all = append(all, e.info)

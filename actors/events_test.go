@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/tests/probe"
@@ -138,7 +139,7 @@ func TestAPollOfALivingProcessIsAnInteraction(t *testing.T) {
 	poll := s.call(messages.Poll{Process: id})
 	s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), UntilTaken: true})
 	poll.result()
-	must[Done](h, s.supervisor, messages.CloseStdin{Process: id})
+	must[protocol.Done](h, s.supervisor, messages.CloseStdin{Process: id})
 	s.ended(id)
 	must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
 	var inputs []string
@@ -156,7 +157,7 @@ func TestAPollThatTellsOfTheEndIsNoInteraction(t *testing.T) {
 	during, after := cat(s), cat(s)
 	poll := s.call(messages.Poll{Process: during, NoTimeout: true})
 	for _, id := range []messages.ProcessID{during, after} {
-		must[Done](h, s.supervisor, messages.CloseStdin{Process: id})
+		must[protocol.Done](h, s.supervisor, messages.CloseStdin{Process: id})
 	}
 	wantCode(t, poll.result(), 0)
 	awaitThat(t, "both have ended", func() bool { return len(s.endsOf(during)) > 0 && len(s.endsOf(after)) > 0 })
@@ -246,7 +247,7 @@ func TestTheFirstInitiatorOfATerminationCounts(t *testing.T) {
 	s.said(id, "deaf")
 	first := s.call(messages.Terminate{Process: id, By: messages.TerminatedByLimit})
 	second := s.call(messages.Terminate{Process: id, By: messages.TerminatedByUser})
-	all := s.call(TerminateAll{By: messages.TerminatedBySessionClose})
+	all := s.call(protocol.TerminateAll{By: messages.TerminatedBySessionClose})
 	for _, call := range []waiting{first, second} {
 		reply, err := call.reply()
 		if record, ok := reply.(*messages.EndRecord); err != nil || !ok || record.By != messages.TerminatedByLimit || record.Status != messages.StatusExited(0) ||

@@ -3,6 +3,7 @@ package actors
 import (
 	"cmp"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -13,7 +14,7 @@ type exited struct{}
 func (*exited) name() messages.ProcessState { return messages.StateExited }
 
 func (s *exited) enter(p *process) {
-	p.bus.Publish(messages.ExecExited{Origin: p.origin(), Status: p.status()})
+	p.Bus.Publish(messages.ExecExited{Origin: p.origin(), Status: p.status()})
 	if p.run != nil {
 		p.ctx.After(messages.RunDrain+p.grace(messages.Terminate{}), runDrained{})
 	}
@@ -23,16 +24,16 @@ func (s *exited) enter(p *process) {
 
 func (s *exited) receive(p *process, message any) bool {
 	switch m := message.(type) {
-	case childEvent:
-		if _, again := m.event.(ptyio.Exited); again || m.attempt != p.attempt.number {
+	case protocol.ChildEvent:
+		if _, again := m.Event.(ptyio.Exited); again || m.Attempt != p.attempt.number {
 			return false
 		}
-		known := p.learn(m.event)
+		known := p.learn(m.Event)
 		s.step(p)
 		return known
 	case runDrained:
 		p.finishRun()
-	case verdict, judgeNow: // too late
+	case protocol.Verdict, judgeNow: // too late
 	default:
 		return p.timeIsUp(message)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/tests/probe"
@@ -84,7 +86,7 @@ func TestAForeignSpawnersReportsLeadToOneEnd(t *testing.T) {
 					return puppet{end: func() {}}
 				}}
 				h := newHost(t, hostOptions{seam: seam{Spawner: spawner}})
-				s := h.open(func(c *SessionConfig) { c.Sandbox.Type = sandboxed })
+				s := h.open(func(c *shared.SessionConfig) { c.Sandbox.Type = sandboxed })
 				got := s.exec(messages.ExecCommand{Argv: []string{"true"}, Yield: new(messages.MaxYield)})
 				wantCode(t, got, 3)
 				if string(got.Output) != "said" {
@@ -156,7 +158,7 @@ func TestReportsBeforeTheBirthAreBounded(t *testing.T) {
 	a := &attempt{number: 1}
 	for range 10 * maxEarly {
 		for _, event := range []ptyio.Event{said, exit3, ptyio.Drained{}, ptyio.Closed{}, treeEnded, ptyio.Background{}} {
-			a.keepEarly(childEvent{attempt: 1, event: event})
+			a.keepEarly(protocol.ChildEvent{Attempt: 1, Event: event})
 		}
 	}
 	if n := len(a.early.events); n != maxEarly+5 || a.early.lost != 0 { // what comes after Closed is not lost
@@ -249,7 +251,7 @@ func (u useless) EndTree(time.Duration)                    { u.call() }
 func (u useless) Abandon()                                 { u.call() }
 
 // brief is the patience of tests with foreign code that does not return.
-var brief = Patience{Spawn: 40 * time.Millisecond, Child: 40 * time.Millisecond, End: 40 * time.Millisecond}
+var brief = shared.Patience{Spawn: 40 * time.Millisecond, Child: 40 * time.Millisecond, End: 40 * time.Millisecond}
 
 func TestAForeignChildWhoseCallsAllFailStillEnds(t *testing.T) {
 	for _, name := range []string{"blocks", "panics"} {
@@ -268,7 +270,7 @@ func TestAForeignChildWhoseCallsAllFailStillEnds(t *testing.T) {
 			}}
 			h := newHost(t, hostOptions{seam: seam{Spawner: spawner}, patience: brief})
 			s := h.open(nil)
-			id := s.exec(StartCommand{messages.ExecCommand{Argv: []string{"sh"}, TTY: true, Grace: new(brief.Child)}}).Process
+			id := s.exec(protocol.StartCommand{ExecCommand: messages.ExecCommand{Argv: []string{"sh"}, TTY: true, Grace: new(brief.Child)}}).Process
 			first := s.call(messages.Signal{Process: id, Signal: 15})
 			cancelled := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), UntilTaken: true})
 			cancelled.cancel()
@@ -296,7 +298,7 @@ func TestAForeignChildWhoseCallsAllFailStillEnds(t *testing.T) {
 			if n := inside.Load(); name == "blocks" && n > 2 { // the lane's, and the one that abandons
 				t.Errorf("%d goroutines are in the child", n)
 			}
-			s.exec(StartCommand{messages.ExecCommand{Argv: []string{"sh"}, Grace: new(brief.Child)}}) // left to the shutdown
+			s.exec(protocol.StartCommand{ExecCommand: messages.ExecCommand{Argv: []string{"sh"}, Grace: new(brief.Child)}}) // left to the shutdown
 			h.shutdown()
 			for _, started := range probe.Of[messages.ExecStarted](s.events, nil) {
 				awaitThat(t, "its end has reached the subscriber", func() bool { return len(s.endsOf(started.Process)) > 0 })
@@ -339,7 +341,7 @@ func TestBytesForAForeignChildDoNotOvertakeEachOther(t *testing.T) {
 	}}
 	h := newHost(t, hostOptions{seam: seam{Spawner: spawner}})
 	s := h.open(nil)
-	id := s.exec(StartCommand{messages.ExecCommand{Argv: []string{"sh"}, OpenStdin: true}}).Process
+	id := s.exec(protocol.StartCommand{ExecCommand: messages.ExecCommand{Argv: []string{"sh"}, OpenStdin: true}}).Process
 	waits := s.call(messages.WriteStdin{Process: id, Bytes: []byte("0"), Yield: new(messages.MinYield)})
 	if got := waits.result(); !got.Running || got.Taken != 0 || got.Pending != 1 {
 		t.Errorf("at its yield: %+v", got)

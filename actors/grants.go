@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -47,7 +48,7 @@ func (g *grants) changed() { g.changes, g.known = g.changes+1, nil }
 
 // add remembers the command of a question.
 func (g *grants) add(ctx *system.Context, q *question, expires time.Duration) {
-	key := q.first().plan.CacheKey
+	key := q.first().Plan.CacheKey
 	if key == "" {
 		return
 	}
@@ -59,8 +60,8 @@ func (g *grants) add(ctx *system.Context, q *question, expires time.Duration) {
 		g.forget(g.all[0])
 	}
 	g.last++
-	added := &grant{key: key, Grant: messages.Grant{ID: messages.GrantID(fmt.Sprint("g", g.last)), Display: clip(q.Display), Dir: q.Dir,
-		Granted: time.Now(), Remembers: clip(q.remembers(messages.DecisionApprovedForSession))}}
+	added := &grant{key: key, Grant: messages.Grant{ID: messages.GrantID(fmt.Sprint("g", g.last)), Display: shared.Clip(q.Display), Dir: q.Dir,
+		Granted: time.Now(), Remembers: shared.Clip(q.remembers(messages.DecisionApprovedForSession))}}
 	if expires > 0 {
 		added.Expires = added.Granted.Add(expires)
 		added.expiry = ctx.After(expires, grantDue{added.ID})

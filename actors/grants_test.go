@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -22,8 +23,8 @@ func TestAnApprovalForTheSessionIsNotAskedForAgain(t *testing.T) {
 	if len(granted) != 1 || !strings.Contains(granted[0].Display, "echo 1") || granted[0].Dir != s.dir || granted[0].Remembers == "" {
 		t.Fatalf("the grants are %+v", granted)
 	}
-	must[Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
-	_, err := ask[Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
+	must[protocol.Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
+	_, err := ask[protocol.Done](s.host, s.supervisor, messages.RevokeGrant{Grant: granted[0].ID})
 	wantError(t, "revoke again", err, messages.ErrUnknownGrant)
 	call = s.call(shell("echo 1"))
 	s.answer(messages.DecisionApproved)
@@ -54,9 +55,9 @@ func TestTheOldestGrantIsForgotten(t *testing.T) {
 		}
 		var g grants
 		for n := range maxGrants + 1 {
-			g.add(ctx, &question{consults: []consult{{plan: policy.Plan{CacheKey: fmt.Sprint(n)}}}}, time.Hour)
+			g.add(ctx, &question{consults: []protocol.Consult{{Plan: policy.Plan{CacheKey: fmt.Sprint(n)}}}}, time.Hour)
 		}
-		g.add(ctx, &question{consults: []consult{{plan: policy.Plan{CacheKey: "2"}}}}, 0) // again
+		g.add(ctx, &question{consults: []protocol.Consult{{Plan: policy.Plan{CacheKey: "2"}}}}, 0) // again
 		ctx.Respond([]bool{len(g.all) == maxGrants, len(g.keys) == maxGrants, !g.has()("0"), g.has()("1"), g.has()("2"), g.has()(fmt.Sprint(maxGrants))})
 	})
 	if err != nil {
@@ -72,7 +73,7 @@ func TestAGrantAnswersTheQuestionsThatWait(t *testing.T) {
 	one := s.call(shell("echo 1"))
 	q := s.question()
 	untrusted := messages.ApprovalPolicy{Mode: messages.ApproveUntrusted} // so that the two are not merged
-	must[Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &untrusted})
+	must[protocol.Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &untrusted})
 	two := s.call(shell("echo 1"))
 	s.waits(2)
 	if err := s.decide(q.ID, messages.Decision{Kind: messages.DecisionApprovedForSession}); err != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -62,7 +64,7 @@ func (h *hands) next(p *process) {
 	}
 	h.busy = true
 	j, child, number := h.jobs[0], h.child, p.attempt.number
-	p.ctx.After(p.patience.Child, jobOverdue{number, j.number})
+	p.ctx.After(p.Patience.Child, jobOverdue{number, j.number})
 	sys, self := p.ctx.System(), p.ctx.Self()
 	p.ctx.Detach(func(context.Context) any {
 		done := jobDone{number, j.number, &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process", Detail: "the spawner of the process failed", Hint: "a method of its ptyio.Child ended its goroutine"}}
@@ -133,7 +135,7 @@ func (p *process) jobEnded(j job, err error) {
 		j.done()
 	}
 	if j.call != nil {
-		p.answer(j.call, outcome(j.call.op, err))
+		p.answer(j.call, protocol.Outcome(j.call.op, err))
 	}
 }
 
@@ -145,7 +147,7 @@ func (h *hands) endTree(p *process, grace time.Duration) {
 		return nil
 	}})
 	if !h.prompt {
-		p.ctx.After(grace+p.patience.End, endOverdue{attempt: p.attempt.number})
+		p.ctx.After(grace+p.Patience.End, endOverdue{attempt: p.attempt.number})
 	}
 }
 
@@ -158,8 +160,8 @@ func (p *process) overdue(m endOverdue) {
 		p.disown()
 	case !h.given:
 		h.given = true
-		abandon(h.child)
-		p.ctx.After(p.patience.End, endOverdue{m.attempt, true})
+		shared.Abandon(h.child)
+		p.ctx.After(p.Patience.End, endOverdue{m.attempt, true})
 	}
 }
 
@@ -170,7 +172,7 @@ func (p *process) disown() {
 		a.exit, a.exitedAt = &ptyio.Exited{Status: messages.StatusNone(), Lost: errNoEnd}, time.Now()
 	}
 	a.drained, a.closed, a.treeEnded = true, true, true
-	a.tree = unended(a.pid, p.order.Argv)
+	a.tree = shared.NotEnded(a.pid, p.order.Argv)
 	p.flushAll()
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
@@ -77,7 +79,7 @@ type hostOptions struct {
 	plan   func(policy.Request, policy.Snapshot) policy.Plan // nil: the real one
 	file   string                                            // for amendments
 	// patience with foreign code; zero fields are the defaults
-	patience Patience
+	patience shared.Patience
 	// aftermath is how long a tree that is being ended holds back a later start; zero is the default
 	aftermath time.Duration
 }
@@ -97,8 +99,8 @@ func newHost(t testing.TB, o hostOptions) *host {
 	sys := system.NewSystem(slog.New(slog.DiscardHandler), system.Options{Before: seen.before})
 	h := &host{t: t, system: sys, witness: seen, bus: bus.New(bus.Options{}), seam: &o.seam, dir: t.TempDir()}
 	var err error
-	h.runtime, err = StartRuntime(sys, Surroundings{Bus: h.bus, Spawner: h.seam, Logger: slog.New(slog.DiscardHandler),
-		MaxProcesses: o.max, Plan: outside(t, o.plan), AmendmentFile: o.file, Patience: o.patience, Aftermath: o.aftermath})
+	h.runtime, err = StartRuntime(sys, shared.Dependencies{Bus: h.bus, Spawner: h.seam, Logger: slog.New(slog.DiscardHandler),
+		MaxProcesses: o.max, MakePlan: outside(t, o.plan), AmendmentFile: o.file, Patience: o.patience, Teardown: o.aftermath})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +116,7 @@ func (h *host) shutdown() {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if _, err := system.Ask[Done](ctx, h.system, h.runtime, CloseRuntime{}); err != nil && !errors.Is(err, messages.ErrClosed) {
+	if _, err := system.Ask[protocol.Done](ctx, h.system, h.runtime, CloseRuntime{}); err != nil && !errors.Is(err, messages.ErrClosed) {
 		h.t.Errorf("close the runtime: %v", err)
 	}
 	if err := h.system.Shutdown(ctx); err != nil {
@@ -126,15 +128,15 @@ func (h *host) shutdown() {
 	h.bus.Close()
 }
 
-// shared are the spawners of tests that do not choose one, used one after the other: a warden with the race detector
+// spawners are the spawners of tests that do not choose one, used one after the other: a warden with the race detector
 // takes long to start.
-var shared = map[bool]ptyio.Spawner{}
+var spawners = map[bool]ptyio.Spawner{}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Setenv("HOME", "/does/not/exist") // the user's start files for login shells can be slow, say something, and get in one another's way
 	code := m.Run()
-	for _, spawner := range shared {
+	for _, spawner := range spawners {
 		if err := spawner.(unclosed).Spawner.Close(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
@@ -150,8 +152,8 @@ func (unclosed) Close() error { return nil }
 
 func realSpawner(t testing.TB, o hostOptions) ptyio.Spawner {
 	t.Helper()
-	if shared[o.direct] != nil && o.lost == nil {
-		return shared[o.direct]
+	if spawners[o.direct] != nil && o.lost == nil {
+		return spawners[o.direct]
 	}
 	spawner, err := sandbox.New(sandbox.Options{Direct: o.direct, Lost: o.lost})
 	if err != nil {
@@ -173,8 +175,8 @@ func realSpawner(t testing.TB, o hostOptions) ptyio.Spawner {
 		t.Fatal(err)
 	}
 	<-ended
-	shared[o.direct] = unclosed{spawner}
-	return shared[o.direct]
+	spawners[o.direct] = unclosed{spawner}
+	return spawners[o.direct]
 }
 
 func openFiles(t testing.TB) int {

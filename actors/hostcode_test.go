@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/probe"
 )
@@ -42,7 +44,7 @@ func approved() messages.Decision { return messages.Decision{Kind: messages.Deci
 func TestAnApproverThatNeverReturnsIsLeftAlone(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		r := newReluctant()
-		s := b.open(func(c *SessionConfig) { c.Approver = r.approve })
+		s := b.open(func(c *shared.SessionConfig) { c.Approver = r.approve })
 		defer func() { r.answer <- approved() }()
 		first := s.call(does("prompt", "asked", "one"))
 		synctest.Wait()
@@ -78,7 +80,7 @@ func TestAnApproverThatNeverReturnsIsLeftAlone(t *testing.T) {
 func TestAListenerAnswersInsteadOfAnApproverThatHangs(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		r := newReluctant()
-		s := &asker{talk: b.open(func(c *SessionConfig) { c.Approver = r.approve })}
+		s := &asker{talk: b.open(func(c *shared.SessionConfig) { c.Approver = r.approve })}
 		s.listen()
 		first := s.call(does("prompt", "asked", "one"))
 		s.answer(messages.DecisionDenied) // by the listener
@@ -106,7 +108,7 @@ func TestAListenerAnswersInsteadOfAnApproverThatHangs(t *testing.T) {
 func TestTheNextApprovalActorDoesNotCallAnApproverThatHasNotReturned(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		r := newReluctant()
-		s := b.open(func(c *SessionConfig) { c.Approver = r.approve })
+		s := b.open(func(c *shared.SessionConfig) { c.Approver = r.approve })
 		first := s.call(does("prompt", "asked", "one"))
 		synctest.Wait()
 		b.crash(b.only("/approval$"))
@@ -204,7 +206,7 @@ func TestAChildThatNeverEndsIsAbandonedOnceAndNamed(t *testing.T) {
 // The resolver is a host's own code, too.
 func TestAResolverThatFailsFailsItsCommandOnly(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) { c.Approval = messages.ApprovalPolicy{Mode: messages.ApproveUntrusted} })
+		s := b.open(func(c *shared.SessionConfig) { c.Approval = messages.ApprovalPolicy{Mode: messages.ApproveUntrusted} })
 		for _, how := range []string{"panic", "leave"} {
 			_, err := ask[any](b.host, s.supervisor, does("prompt,resolve="+how, "wait"))
 			wantError(t, how, err, messages.ErrRuntimeFailure)
@@ -225,16 +227,16 @@ func TestAResolverThatFailsFailsItsCommandOnly(t *testing.T) {
 
 func TestAResolverThatNeverAnswersCostsSoManyGoroutines(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) { c.Approval = messages.ApprovalPolicy{Mode: messages.ApproveUntrusted} })
-		for range maxAsked + 40 {
+		s := b.open(func(c *shared.SessionConfig) { c.Approval = messages.ApprovalPolicy{Mode: messages.ApproveUntrusted} })
+		for range shared.MaxAsked + 40 {
 			call := s.call(messages.ExecCommand{Argv: []string{"prompt,resolve=hang"}, Yield: new(time.Second)})
 			if record, err := s.terminate(call.result().Process); err != nil || record.Cause != messages.CauseTerminated {
 				t.Fatalf("%+v, %v", record, err)
 			}
 		}
 		synctest.Wait()
-		if got := b.machine.hangs(); got != maxAsked {
-			t.Errorf("%d are asked and have not returned, want %d", got, maxAsked)
+		if got := b.machine.hangs(); got != shared.MaxAsked {
+			t.Errorf("%d are asked and have not returned, want %d", got, shared.MaxAsked)
 		}
 	})
 }
@@ -244,7 +246,7 @@ func TestAChildOfASpawnerThatFailedIsNotForgotten(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
 		s.exec(does("prompt", "wait"))
-		b.system.Send(s.supervisor, unborn{firstID, 1})
+		b.system.Send(s.supervisor, protocol.NoChild{Process: firstID, Attempt: 1})
 		b.crash(b.only("/process$"))
 		synctest.Wait()
 		wantNoChild(t, b)

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -54,8 +55,8 @@ func (w *write) soFar() int {
 }
 
 // write takes a WriteStdin. A waiting write is one step: its bytes go out when the waiting write before it has its answer.
-func (p *process) write(from caller, m messages.WriteStdin) {
-	c := &call{caller: from, kind: writeCall, budget: p.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes),
+func (p *process) write(from protocol.Caller, m messages.WriteStdin) {
+	c := &call{Caller: from, kind: writeCall, budget: p.settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes),
 		write: &write{bytes: m.Bytes, patience: messages.DefaultWritePatience, untilTaken: m.UntilTaken || m.NoWait, repeatable: m.Repeatable}}
 	c.clock.left, c.clock.endless = messages.WriteYield(m.Yield), c.write.untilTaken
 	if m.Patience != nil {
@@ -66,7 +67,7 @@ func (p *process) write(from caller, m messages.WriteStdin) {
 		return
 	}
 	if m.NoWait {
-		c.caller = caller{} // the write goes on like any other; its caller has its answer
+		c.Caller = protocol.Caller{} // the write goes on like any other; its caller has its answer
 	}
 	p.endPolls()
 	if m.Repeatable { // it is not typed, and there may be no child at the moment
@@ -102,8 +103,8 @@ func (p *process) bareResult(w *write) *messages.Result {
 }
 
 // closeStdin takes the end of the input, which comes behind earlier writes.
-func (p *process) closeStdin(from caller) {
-	c := &call{caller: from, kind: jobCall, op: "close stdin", clock: clock{endless: true}, write: &write{finish: true, untilTaken: true}}
+func (p *process) closeStdin(from protocol.Caller) {
+	c := &call{Caller: from, kind: jobCall, op: "close stdin", clock: clock{endless: true}, write: &write{finish: true, untilTaken: true}}
 	if full := p.enqueue(c); full != nil {
 		p.reply(from, full)
 	}
@@ -196,12 +197,12 @@ func (p *process) send(c *call) {
 func (p *process) beginWrite(c *call, do func(child ptyio.Child, done func(int, error)) (taken func() int)) {
 	w := c.write
 	if !w.finish {
-		p.bus.Publish(messages.TerminalInteraction{Origin: p.origin(), Input: w.bytes})
+		p.Bus.Publish(messages.TerminalInteraction{Origin: p.origin(), Input: w.bytes})
 	}
 	p.input.last++
 	w.sent, w.number = true, p.input.last
 	p.input.sent = append(p.input.sent, w)
-	c.clock.run(p.ctx, c.call)
+	c.clock.run(p.ctx, c.Call)
 	self, sys, number := p.ctx.Self(), p.ctx.System(), w.number // the callback must not touch the actor
 	prompt := p.attempt.hands.prompt
 	p.attempt.hands.do(p, job{write: number, do: func(child ptyio.Child) error {
@@ -250,14 +251,14 @@ func (p *process) wrote(m wrote) {
 	w := p.input.sent[i]
 	p.input.sent = slices.Delete(p.input.sent, i, i+1)
 	p.input.pending -= len(w.bytes)
-	w.done, w.taken, w.err = true, m.taken, asError("write", m.err)
+	w.done, w.taken, w.err = true, m.taken, protocol.AsError("write", m.err)
 	later := p.keepInput(w)
 	switch c := p.callOf(w); {
 	case later: // its call waits for the next attempt
 	case c == nil:
 		p.input.note(w)
 	case w.finish:
-		p.answer(c, outcome(c.op, m.err))
+		p.answer(c, protocol.Outcome(c.op, m.err))
 	case w.err != nil && w.taken == 0 && (w.untilTaken || w.err.Code != messages.ErrClosed):
 		p.answer(c, w.err)
 	case w.untilTaken:
@@ -303,7 +304,7 @@ func (in *input) note(w *write) {
 // always report.
 func (p *process) limitInput() {
 	if !p.attempt.hands.prompt {
-		p.ctx.After(p.patience.Child, inputOverdue{p.attempt.number})
+		p.ctx.After(p.Patience.Child, inputOverdue{p.attempt.number})
 	}
 }
 

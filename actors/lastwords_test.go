@@ -7,6 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/output"
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/probe"
@@ -127,11 +130,11 @@ func TestAProcessActorAndItsSupervisorCrash(t *testing.T) {
 	eachCrash(t, func(b *bubble, s *talk, process *system.PID) {
 		// The supervisor crashes while the report of the other crash is in its mailbox.
 		hold := newStop(func(self *system.PID, message any) bool {
-			_, list := message.(ListProcesses)
+			_, list := message.(protocol.ListProcesses)
 			return list
 		})
 		b.fault(hold.before)
-		s.call(ListProcesses{})
+		s.call(protocol.ListProcesses{})
 		<-hold.there
 		b.crash(s.supervisor)
 		b.crash(process)
@@ -215,7 +218,7 @@ func TestACallerThatClosesACrashingRuntimeIsAnswered(t *testing.T) {
 // A wait over several processes uses them. If its actor crashes they are free.
 func TestAWaitThatCrashesUsesNoProcessAnyMore(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 })
+		s := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 })
 		ids := []messages.ProcessID{s.exec(does("prompt", "wait")).Process, s.exec(does("prompt", "wait")).Process}
 		waits := s.call(messages.AwaitExit{Processes: ids})
 		synctest.Wait()
@@ -242,7 +245,7 @@ func TestACrashIsNotClosedBeforeItIsKnown(t *testing.T) {
 		synctest.Wait()
 		hold := newStop(func(self *system.PID, message any) bool { return self.Equal(process) })
 		b.fault(hold.before)
-		b.system.Send(s.supervisor, lastWords{id: id, output: newOutput(), will: will{bus: b.bus, origin: messages.Origin{Session: s.id, Process: id}}})
+		b.system.Send(s.supervisor, protocol.Handover{Process: id, Output: output.New(), Event: protocol.EndEvent{Bus: b.bus, Origin: messages.Origin{Session: s.id, Process: id}}})
 		b.machine.all()[0].kill()
 		synctest.Wait()
 		if ends := s.endsOf(id); len(ends) > 0 {
@@ -267,10 +270,10 @@ func TestASupervisorCrashesAtAQuestion(t *testing.T) {
 		at   func(self *system.PID, message any) bool
 	}{
 		{"that it passes on", func(self *system.PID, message any) bool {
-			return strings.Contains(self.Id[strings.LastIndex(self.Id, "/"):], "session$") && isA[consult](self, message)
+			return strings.Contains(self.Id[strings.LastIndex(self.Id, "/"):], "session$") && isA[protocol.Consult](self, message)
 		}},
 		{"and with it the actor that asks", func(self *system.PID, message any) bool {
-			return strings.Contains(self.Id[strings.LastIndex(self.Id, "/"):], "approval$") && isA[consult](self, message)
+			return strings.Contains(self.Id[strings.LastIndex(self.Id, "/"):], "approval$") && isA[protocol.Consult](self, message)
 		}},
 	} {
 		t.Run(at.name, func(t *testing.T) {

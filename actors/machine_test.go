@@ -127,7 +127,7 @@ func visit(t *testing.T, m *elsewhere, plan func(policy.Request, policy.Snapshot
 	discard := slog.New(slog.DiscardHandler)
 	v := &visitor{t: t, system: system.NewSystem(discard, system.Options{}), events: probe.New(t)}
 	b := bus.New(bus.Options{})
-	runtime, err := actors.StartRuntime(v.system, actors.Surroundings{Bus: b, Spawner: m, Logger: discard, MaxProcesses: 100, Plan: plan})
+	runtime, err := actors.StartRuntime(v.system, actors.Dependencies{Bus: b, Spawner: m, Logger: discard, MaxProcesses: 100, MakePlan: plan})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
@@ -22,7 +24,7 @@ func writing(command messages.ExecCommand, path string) messages.ExecCommand {
 
 // askingWary is a session in a sandbox whose commands are asked about.
 func askingWary(t *testing.T, spawner ptyio.Spawner) *asker {
-	return newAsker(t, &planner{Plan: policy.Plan{Decision: policy.Ask, Reason: "because"}}, hostOptions{seam: seam{Spawner: spawner}}, func(c *SessionConfig) {
+	return newAsker(t, &planner{Plan: policy.Plan{Decision: policy.Ask, Reason: "because"}}, hostOptions{seam: seam{Spawner: spawner}}, func(c *shared.SessionConfig) {
 		c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}
 	})
 }
@@ -46,7 +48,7 @@ func TestAPathThatMovesWhileItIsAskedAbout(t *testing.T) {
 			s.must(err)
 		}, messages.ErrProcessEnded, messages.CauseTerminated},
 		"closed": {func(s *asker, _ messages.ApprovalRequested, _ waiting) {
-			must[Done](s.host, s.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
+			must[protocol.Done](s.host, s.supervisor, protocol.CloseSession{By: messages.TerminatedBySessionClose})
 		}, messages.ErrProcessEnded, messages.CauseTerminated},
 	} {
 		t.Run(name, func(t *testing.T) {

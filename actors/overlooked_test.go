@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/probe"
@@ -46,8 +48,8 @@ func TestAPauseDoesNotBeginTheClockOfAWriteThatWaitsForItsTurn(t *testing.T) {
 		id := s.exec(does("prompt", "cat")).Process
 		s.call(messages.WriteStdin{Process: id, Bytes: []byte("a"), Yield: new(20 * time.Second)})
 		second := s.call(messages.WriteStdin{Process: id, Bytes: []byte("bb"), Yield: new(time.Second)})
-		must[Done](b.host, s.supervisor, PauseYields{})
-		must[Done](b.host, s.supervisor, ResumeYields{})
+		must[protocol.Done](b.host, s.supervisor, protocol.PauseYields{})
+		must[protocol.Done](b.host, s.supervisor, protocol.ResumeYields{})
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		reply, err := answerIs(t, second)
@@ -60,7 +62,7 @@ func TestAPauseDoesNotBeginTheClockOfAWriteThatWaitsForItsTurn(t *testing.T) {
 func TestASlotThatTheRuntimeRefusesDoesNotGoToAProcessThatWillGetABetterOne(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
 		b.open(nil).exec(does("prompt", "wait"))
-		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 })
+		s := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 })
 		s.exec(does("prompt,stubborn", "wait"))
 		refused := s.call(does("prompt", "wait")) // has the session's last slot, and gets none of the runtime's
 		time.Sleep(50 * time.Millisecond)
@@ -90,7 +92,7 @@ func TestARequestToAChildThatAnotherFollowsIsAnswered(t *testing.T) {
 
 func TestAGuestWhoseCallIsCancelledDoesNotRemainOne(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 })
+		s := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 })
 		s.exec(does("prompt", "wait"))
 		s.exec(does("prompt", "wait"))
 		call, _ := b.running(s, "prompt", "wait")
@@ -108,7 +110,7 @@ func TestAGuestWhoseCallIsCancelledDoesNotRemainOne(t *testing.T) {
 
 func TestACommandThatYieldedBeforeItsSlotIsNoGuest(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 3, 0 })
+		s := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 3, 0 })
 		stubborn := does("prompt,stubborn", "wait")
 		stubborn.Grace = new(time.Hour)
 		ends := s.exec(stubborn).Process
@@ -225,14 +227,14 @@ func TestAJobBehindOneThatEndsItsProcessIsNotBegun(t *testing.T) {
 
 func TestAPollOfAProcessWhoseEndIsHeldBackIsToldOfTheEnd(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) {
+		s := b.open(func(c *shared.SessionConfig) {
 			c.Approver = func(ctx context.Context, _ messages.Question) (messages.Decision, error) {
 				<-ctx.Done()
 				return messages.Decision{}, ctx.Err()
 			}
 		})
 		gate := newStop(func(self *system.PID, message any) bool {
-			return isA[withdraw](self, message) && strings.Contains(self.Id, "approval")
+			return isA[protocol.Withdraw](self, message) && strings.Contains(self.Id, "approval")
 		})
 		b.fault(gate.before)
 		_, id := b.running(s, "prompt", "say:10", "denied", "again")
@@ -254,7 +256,7 @@ func TestAPollOfAProcessWhoseEndIsHeldBackIsToldOfTheEnd(t *testing.T) {
 func TestAGuestWhoseVictimEndsGetsItsSlotOfTheRuntime(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 1}, func(t *testing.T, b *bubble) {
 		other := b.open(nil)
-		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 1, 0 })
+		s := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 1, 0 })
 		s.exec(does("prompt", "sleep:200"))
 		foreign := other.call(does("prompt", "wait"))
 		synctest.Wait()

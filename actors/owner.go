@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -14,7 +15,7 @@ func (v *supervisor) endOwner(owner string) {
 func (v *supervisor) letOwnedGo(owner string) {
 	for _, e := range v.entries {
 		if owner != "" && e.info.Owner == owner {
-			v.ctx.Send(e.actor, letCallsGo{})
+			v.ctx.Send(e.actor, protocol.CancelCalls{})
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -22,7 +24,7 @@ func (*planning) name() messages.ProcessState { return messages.StatePlanning }
 // enter makes the plan in a goroutine: a long script takes a while, and looking at the machine, or asking a host's own spawner, may
 // block.
 func (s *planning) enter(p *process) {
-	if !looks(p.settings, &p.order) && p.settings.enclosing.known() && !p.settings.demands(&p.order) {
+	if !looks(p.settings, &p.order) && p.settings.Enclosing.Known() && !p.settings.Demands(&p.order) {
 		p.ctx.Go(p.plan())
 		return
 	}
@@ -31,11 +33,11 @@ func (s *planning) enter(p *process) {
 
 // look runs work that looks at the machine.
 func (p *process) look(work func(context.Context) any) {
-	if _, prompt := p.spawner.(ptyio.Prompt); prompt {
+	if _, prompt := p.Spawner.(ptyio.Prompt); prompt {
 		p.ctx.Go(work)
 		return
 	}
-	asked := p.asked
+	asked := p.Asked
 	p.ctx.Detach(func(ctx context.Context) any {
 		select {
 		case asked <- struct{}{}:
@@ -49,7 +51,7 @@ func (p *process) look(work func(context.Context) any) {
 
 // plan is the work that makes the plan outside of the actor, which it must not touch.
 func (p *process) plan() func(context.Context) any {
-	settings, order, plan, spawner := p.settings, p.order, p.makePlan, p.spawner
+	settings, order, plan, spawner := p.settings, p.order, p.MakePlan, p.Spawner
 	looks := looks(settings, &order)
 	return func(ctx context.Context) any {
 		var machine ptyio.Resolver
@@ -103,14 +105,14 @@ func (p *process) settle(d *decision, unwanted bool, run, ask func()) {
 	case d.plan.Decision != policy.Reject && d.refused != nil: // before anybody is asked
 		p.failed(d.refused)
 	case d.plan.Decision == policy.Run:
-		p.decided(verdict{plan: d.plan, source: d.plan.Source})
+		p.decided(protocol.Verdict{Plan: d.plan, Source: d.plan.Source})
 		run()
 	case d.plan.Decision == policy.Ask && unwanted:
 		p.aborted()
 	case d.plan.Decision == policy.Ask:
 		ask()
 	default:
-		v := verdict{plan: d.plan, source: d.plan.Source, refusal: rejected(d.plan.Reason)}
+		v := protocol.Verdict{Plan: d.plan, Source: d.plan.Source, Refusal: shared.Rejected(d.plan.Reason)}
 		p.decided(v)
 		p.refused(v)
 	}
@@ -121,28 +123,28 @@ func (s *planning) terminate(p *process, _ messages.Terminate) { p.failed(nil) }
 func (s *planning) unasked(*process) { s.unwanted = true }
 
 // decided publishes a decision about the next attempt.
-func (p *process) decided(v verdict) {
+func (p *process) decided(v protocol.Verdict) {
 	next := 1
 	if p.attempt != nil {
 		next = p.attempt.number + 1
 	}
-	d := messages.ToolDecision{Origin: p.origin(), Attempt: next, Allowed: v.refusal == nil, Source: v.source,
-		Decision: v.decision, Unsandboxed: next > 1 || v.plan.FirstAttempt == policy.Unsandboxed || !p.decision.snapshot.Sandbox.Confined(),
-		Reason: v.plan.Reason, Unread: v.plan.Unread}
-	if v.refusal != nil {
-		d.Reason = v.refusal.Detail
+	d := messages.ToolDecision{Origin: p.origin(), Attempt: next, Allowed: v.Refusal == nil, Source: v.Source,
+		Decision: v.Decision, Unsandboxed: next > 1 || v.Plan.FirstAttempt == policy.Unsandboxed || !p.decision.snapshot.Sandbox.Confined(),
+		Reason: v.Plan.Reason, Unread: v.Plan.Unread}
+	if v.Refusal != nil {
+		d.Reason = v.Refusal.Detail
 	}
-	if v.source == messages.DecidedByPerson || v.source == messages.DecidedByDeadline {
+	if v.Source == messages.DecidedByPerson || v.Source == messages.DecidedByDeadline {
 		p.waited += time.Since(p.consulted)
 	}
-	p.bus.Publish(d)
-	p.telemetry.decided(d)
+	p.Bus.Publish(d)
+	p.Telemetry.Decided(d)
 	level := slog.LevelDebug
 	if !d.Allowed {
 		level = slog.LevelInfo
 	}
-	if p.logger.Enabled(context.Background(), level) {
-		p.logger.Log(context.Background(), level, "decision about a command", "process", int(p.id), "attempt", d.Attempt, "allowed", d.Allowed,
+	if p.Logger.Enabled(context.Background(), level) {
+		p.Logger.Log(context.Background(), level, "decision about a command", "process", int(p.id), "attempt", d.Attempt, "allowed", d.Allowed,
 			"source", string(d.Source), "decision", string(d.Decision), "unsandboxed", d.Unsandboxed, "unread", d.Unread)
 	}
 }

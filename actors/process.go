@@ -3,6 +3,9 @@ package actors
 import (
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/output"
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -11,20 +14,20 @@ import (
 
 // process is the actor of one command. It owns the child, its output and the calls that wait for it.
 type process struct {
-	*surroundings
+	*shared.Session
 	ctx        *system.Context
 	id         messages.ProcessID
 	supervisor *system.PID
 	runtime    *system.PID
-	order      order
-	settings   *settings
+	order      shared.Command
+	settings   *shared.Settings
 	began      time.Time
 	state      state
 
 	decision *decision // the decision about the command; nil before the plan is made
 	attempt  *attempt  // the current one; nil before the first
 	past     messages.TreeReport
-	output   feed
+	output   output.Feed
 	calls    []*call // that wait, in the order in which they came
 	paused   int     // PauseYields not yet resumed
 	input    input
@@ -34,7 +37,7 @@ type process struct {
 	size      messages.Size    // of the terminal; zero without one
 	consulted time.Time        // when a verdict was asked for last
 	waited    time.Duration    // for a person, before and between attempts
-	silence   silence          // of the approval actor, if it was asked
+	silence   protocol.Latch   // of the approval actor, if it was asked
 	denial    *messages.Denial // the last denial by a sandbox
 	refusal   *messages.Error  // why there was no other attempt
 	told      bool             // a caller was told of the exit
@@ -67,7 +70,7 @@ func (p *process) advance(next state) {
 	switch next.(type) {
 	case *planning: // as the supervisor supposes
 	case *starting:
-		p.ctx.Send(p.supervisor, wantSlot{p.progress()})
+		p.ctx.Send(p.supervisor, protocol.WantSlot{Progress: p.progress()})
 	default:
 		p.tellProgress()
 	}
@@ -77,14 +80,14 @@ func (p *process) advance(next state) {
 // tellProgress sends the supervisor the facts for a listing.
 func (p *process) tellProgress() { p.ctx.Send(p.supervisor, p.progress()) }
 
-func (p *process) progress() progress {
-	info := progress{id: p.id, state: p.state.name(), size: p.size}
+func (p *process) progress() protocol.Progress {
+	info := protocol.Progress{Process: p.id, State: p.state.name(), Size: p.size}
 	if p.decision != nil {
-		info.dir = p.decision.launch.Dir
-		info.again = p.decision.launch.Sandbox != nil && p.decision.plan.OnDenial != policy.Return
+		info.Dir = p.decision.launch.Dir
+		info.Repeatable = p.decision.launch.Sandbox != nil && p.decision.plan.OnDenial != policy.Return
 	}
 	if p.attempt != nil {
-		info.pid, info.attempt, info.enforced = p.attempt.pid, p.attempt.number, p.attempt.enforced
+		info.PID, info.Attempt, info.Enforced = p.attempt.pid, p.attempt.number, p.attempt.enforced
 	}
 	return info
 }
@@ -102,22 +105,22 @@ func (p *process) handle(message any) {
 		p.leave()
 	case system.Crashing:
 		p.leaveWords(m.Message)
-	case begin:
-		p.begin(m.caller)
-	case request:
+	case protocol.Begin:
+		p.begin(m.Caller)
+	case protocol.Request:
 		p.request(m)
-	case cancelCall:
-		p.cancel(m.call)
-	case letCallsGo:
+	case protocol.CancelCall:
+		p.cancel(m.Call)
+	case protocol.CancelCalls:
 		p.letCallsGo()
 	case deadline:
 		p.expired(m.call)
-	case pause:
+	case protocol.Pause:
 		p.hold()
-	case resume:
+	case protocol.Resume:
 		p.release()
 	case flushHeld:
-		p.output.flush(m.stream)
+		p.output.Flush(m.stream)
 		p.serveReaders()
 	case wrote:
 		p.wrote(m)
@@ -127,7 +130,7 @@ func (p *process) handle(message any) {
 		p.jobDone(m)
 	case jobOverdue:
 		p.jobOverdue(m)
-	case retire:
+	case protocol.Retire:
 		p.ctx.Stop(p.ctx.Self())
 	default:
 		p.internal(message)
@@ -146,30 +149,32 @@ func (p *process) internal(message any) {
 }
 
 // begin notes the order and the caller that waits for it.
-func (p *process) begin(from caller) {
+func (p *process) begin(from protocol.Caller) {
 	p.began, p.output = time.Now(), p.newOutput()
-	c := &call{caller: from, kind: execCall, budget: p.settings.budget(p.order.MaxOutputTokens, p.order.MaxOutputBytes)}
+	c := &call{Caller: from, kind: execCall, budget: p.settings.Budget(p.order.MaxOutputTokens, p.order.MaxOutputBytes)}
 	switch {
-	case p.order.run != nil:
+	case p.order.Run != nil:
 		c.kind, c.clock.endless = runCall, true
-		p.run = newRun(p.order.run)
+		p.run = newRun(p.order.Run)
 		p.armRun()
-		p.output.add(p.run.keep)
-	case p.order.start:
+		p.output.Add(p.run.keep)
+	case p.order.StartOnly:
 		c.kind, c.clock.endless = startCall, true
 	default:
 		c.clock.left = messages.ExecYield(p.order.Yield)
 	}
 	p.await(c)
-	c.clock.run(p.ctx, c.call)
+	c.clock.run(p.ctx, c.Call)
 	p.advance(&planning{})
 }
 
 func (p *process) origin() messages.Origin {
-	return messages.Origin{Session: p.session, Process: p.id, Call: p.order.Call, At: time.Now()}
+	return messages.Origin{Session: p.SessionID, Process: p.id, Call: p.order.Call, At: time.Now()}
 }
 
-func (p *process) will() will { return will{p.bus, p.origin(), p.silence} }
+func (p *process) will() protocol.EndEvent {
+	return protocol.EndEvent{Bus: p.Bus, Origin: p.origin(), Latch: p.silence}
+}
 
 // leaveWords hands the obligations of a crashing actor to the supervisor, which also knows the child.
 func (p *process) leaveWords(at any) {
@@ -177,14 +182,14 @@ func (p *process) leaveWords(at any) {
 	if p.attempt != nil && p.attempt.hands != nil {
 		child = p.attempt.hands.child
 	}
-	if m, told := at.(childEvent); told {
-		m.release()
-		if event, born := m.event.(ptyio.Spawned); born {
+	if m, told := at.(protocol.ChildEvent); told {
+		m.Release()
+		if event, born := m.Event.(ptyio.Spawned); born {
 			child = event.Child
 		}
 	}
 	if _, closed := p.state.(*closed); !closed && p.state != nil {
-		p.ctx.Send(p.supervisor, lastWords{p.id, p.output.output, p.will(), child})
+		p.ctx.Send(p.supervisor, protocol.Handover{Process: p.id, Output: p.output.Output, Event: p.will(), Child: child})
 	}
 }
 
@@ -195,9 +200,9 @@ func (p *process) leave() {
 		return
 	}
 	if p.attempt != nil && p.attempt.hands != nil {
-		abandon(p.attempt.hands.child)
+		shared.Abandon(p.attempt.hands.child)
 	}
-	p.will().execute(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: p.status(), Detail: "its session has ended"}, p.output.output)
+	p.will().Publish(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: p.status(), Detail: "its session has ended"}, p.output.Output)
 }
 
 // status is how the leader exited; it is none while that is unknown, or will stay unknown.

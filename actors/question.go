@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -18,21 +20,21 @@ import (
 // grants of the session it has no number, and may turn out not to be one.
 type question struct {
 	messages.Question
-	planned  uint64    // the version of the rules and grants with which its plan was made; zero: it was not
-	consults []consult // at least one; events about the question carry the origin of the first
-	put      bool      // it was published
-	called   bool      // the approver was asked
-	closed   bool      // it is decided, and the amendment is being made
-	verdict  verdict
+	planned  uint64             // the version of the rules and grants with which its plan was made; zero: it was not
+	consults []protocol.Consult // at least one; events about the question carry the origin of the first
+	put      bool               // it was published
+	called   bool               // the approver was asked
+	closed   bool               // it is decided, and the amendment is being made
+	verdict  protocol.Verdict
 	due      *system.Timer
 	failed   string // why the approver will not answer
 }
 
-func (q *question) first() consult { return q.consults[0] }
+func (q *question) first() protocol.Consult { return q.consults[0] }
 
 // from is the origin of its events: that of a process that has not ended.
 func (q *question) from() messages.Origin {
-	origin := q.first().origin
+	origin := q.first().Origin
 	origin.At = time.Now()
 	return origin
 }
@@ -56,31 +58,31 @@ func (q *question) check(d messages.Decision) error {
 }
 
 // verdictOf is the verdict of a plan that needs no person.
-func verdictOf(c consult, plan policy.Plan) (verdict, bool) {
+func verdictOf(c protocol.Consult, plan policy.Plan) (protocol.Verdict, bool) {
 	switch {
 	case plan.Decision == policy.Reject:
-		return verdict{plan: plan, source: plan.Source, refusal: rejected(plan.Reason)}, true
-	case c.denial != nil && plan.OnDenial == policy.Retry: // whether the first attempt is asked about does not matter any more
-		return verdict{plan: plan, source: messages.DecidedByCache}, true
-	case plan.Decision == policy.Run && (c.denial == nil || plan.FirstAttempt == policy.Unsandboxed):
-		return verdict{plan: plan, source: plan.Source}, true
+		return protocol.Verdict{Plan: plan, Source: plan.Source, Refusal: shared.Rejected(plan.Reason)}, true
+	case c.Denial != nil && plan.OnDenial == policy.Retry: // whether the first attempt is asked about does not matter any more
+		return protocol.Verdict{Plan: plan, Source: messages.DecidedByCache}, true
+	case plan.Decision == policy.Run && (c.Denial == nil || plan.FirstAttempt == policy.Unsandboxed):
+		return protocol.Verdict{Plan: plan, Source: plan.Source}, true
 	default:
-		return verdict{}, false
+		return protocol.Verdict{}, false
 	}
 }
 
 // ask is the question about a command, as a person sees it.
-func (a *approval) ask(c consult) messages.Question {
-	r, plan := c.request, c.plan
-	if c.denial != nil {
+func (a *approval) ask(c protocol.Consult) messages.Question {
+	r, plan := c.Request, c.Plan
+	if c.Denial != nil {
 		plan.FirstAttempt = policy.Unsandboxed
 	}
-	q := messages.Question{Argv: r.Argv, Display: display(r), Dir: r.Dir, OpenInput: r.OpenInput, Reason: c.plan.Reason, Retry: c.denial != nil,
-		Unsandboxed: plan.FirstAttempt == policy.Unsandboxed || !c.snapshot.Sandbox.Confined(),
-		Segments:    c.plan.Segments, MoreSegments: c.plan.MoreSegments,
-		Amendment: c.plan.Amendment, Choices: policy.Choices(r, plan, a.ruleFile), Since: time.Now()}
-	if c.denial != nil {
-		q.Reason = "command failed; retry without sandbox? " + c.denial.String() + "; this was seen in its exit and its output, and a command can forge both"
+	q := messages.Question{Argv: r.Argv, Display: display(r), Dir: r.Dir, OpenInput: r.OpenInput, Reason: c.Plan.Reason, Retry: c.Denial != nil,
+		Unsandboxed: plan.FirstAttempt == policy.Unsandboxed || !c.Snapshot.Sandbox.Confined(),
+		Segments:    c.Plan.Segments, MoreSegments: c.Plan.MoreSegments,
+		Amendment: c.Plan.Amendment, Choices: policy.Choices(r, plan, a.AmendmentFile), Since: time.Now()}
+	if c.Denial != nil {
+		q.Reason = "command failed; retry without sandbox? " + c.Denial.String() + "; this was seen in its exit and its output, and a command can forge both"
 	}
 	q.Reason = messages.Visible(q.Reason)
 	if filepath.IsAbs(r.Program) && !strings.Contains(r.Argv[0], "/") {
@@ -126,17 +128,17 @@ func refusalOf(d messages.Decision) *messages.Error {
 	case messages.DecisionAborted:
 		return &messages.Error{Code: messages.ErrAborted, Op: "exec", Detail: "approval request aborted"}
 	case messages.DecisionTimedOut:
-		return rejected("nobody answered the question before its deadline")
+		return shared.Rejected("nobody answered the question before its deadline")
 	default:
-		return rejected(cmp.Or(d.Rejection, "rejected by user"))
+		return shared.Rejected(cmp.Or(d.Rejection, "rejected by user"))
 	}
 }
 
 // nobody is the refusal if nobody can answer; failed says why the approver does not.
 func nobody(failed string) *messages.Error {
-	e := rejected("it needs approval, and nobody is there to ask; run a command that needs no approval")
+	e := shared.Rejected("it needs approval, and nobody is there to ask; run a command that needs no approval")
 	if failed != "" {
-		e.Detail = messages.Truncate("it needs approval, and the approver did not answer: "+failed, maxRejection)
+		e.Detail = messages.Truncate("it needs approval, and the approver did not answer: "+failed, shared.MaxRejection)
 	}
 	e.Hint = "set SessionOptions.Approver, or watch approval_requested by name and answer with Session.Decide; " +
 		"or choose an approval policy that does not ask"

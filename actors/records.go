@@ -3,6 +3,9 @@ package actors
 import (
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/output"
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
@@ -24,7 +27,7 @@ type records struct {
 // record is an ended process. Its id stays reserved.
 type record struct {
 	info   messages.ProcessInfo
-	output output
+	output output.Output
 	told   bool                    // a caller was told of the exit
 	news   []messages.InputOutcome // of writes that no answer has reported
 	weight int64
@@ -49,7 +52,7 @@ func (r *records) dropOldest() {
 
 // add adds a record and drops the oldest while a bound is exceeded.
 func (r *records) add(added *record) {
-	added.at, added.weight = time.Now(), added.output.weight()
+	added.at, added.weight = time.Now(), added.output.Memory()
 	if added.exited.IsZero() {
 		added.exited = added.at
 	}
@@ -78,7 +81,9 @@ func (v *supervisor) remember(added *record) {
 }
 
 // weighRecords tells the runtime's actor, which bounds the memory of all sessions, how much this session remembers.
-func (v *supervisor) weighRecords() { v.ctx.Request(v.runtime, weighed{v.records.bytes}) }
+func (v *supervisor) weighRecords() {
+	v.ctx.Request(v.runtime, protocol.Weighed{Bytes: v.records.bytes})
+}
 
 // trimRecords drops records because the runtime's bound is exceeded.
 func (v *supervisor) trimRecords(left int64) {
@@ -101,12 +106,12 @@ func (v *supervisor) expireRecords() {
 
 // answerRecord answers a request to an ended process: its output can still be read, and the first call that waits for
 // output gets the output that has not been taken.
-func (v *supervisor) answerRecord(q request) {
-	answer := v.recordAnswer(q.message)
-	if q.call != 0 {
-		v.reply(q.call, answer)
-	} else if q.asker != nil {
-		q.asker.answer(answer)
+func (v *supervisor) answerRecord(q protocol.Request) {
+	answer := v.recordAnswer(q.Message)
+	if q.Call != 0 {
+		v.reply(q.Call, answer)
+	} else if q.Asker != nil {
+		q.Asker.Answer(answer)
 	}
 }
 
@@ -114,16 +119,16 @@ func (v *supervisor) recordAnswer(message any) any {
 	switch m := message.(type) {
 	case messages.ReadOutput:
 		if r := v.records.find(m.Process); r != nil {
-			return r.output.read(m, true)
+			return r.output.Read(m, true)
 		}
 		return unknownProcess(m.Process)
 	case messages.Poll:
-		return v.rest(m.Process, v.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes), nil)
+		return v.rest(m.Process, v.settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes), nil)
 	case messages.WriteStdin:
 		if m.UntilTaken || m.NoWait {
 			return v.endedAnswer(m.Process)
 		}
-		return v.rest(m.Process, v.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes), &messages.Error{Code: messages.ErrClosed, Op: "write", Subject: m.Process.String(),
+		return v.rest(m.Process, v.settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes), &messages.Error{Code: messages.ErrClosed, Op: "write", Subject: m.Process.String(),
 			Detail: "the process had ended and took nothing"})
 	case messages.AwaitExit:
 		if r := v.records.find(m.Processes[0]); r != nil {
@@ -141,7 +146,7 @@ func (v *supervisor) recordAnswer(message any) any {
 
 func (v *supervisor) endedAnswer(id messages.ProcessID) any {
 	if r := v.records.find(id); r != nil {
-		return endedError(id, r.info.End)
+		return protocol.EndedError(id, r.info.End)
 	}
 	return unknownProcess(id)
 }
@@ -155,22 +160,22 @@ func lostOf(end *messages.EndRecord) string {
 }
 
 // rest is the output of an ended process that has not been taken, if there is anything to report.
-func (v *supervisor) rest(id messages.ProcessID, budget budget, inputErr *messages.Error) any {
+func (v *supervisor) rest(id messages.ProcessID, budget shared.Budget, inputErr *messages.Error) any {
 	r := v.records.find(id)
 	if r == nil {
 		return unknownProcess(id)
 	}
 	end := r.info.End
-	if r.told && r.output.unread.Total() == 0 && len(r.news) == 0 {
-		return endedError(id, end)
+	if r.told && r.output.Unread.Total() == 0 && len(r.news) == 0 {
+		return protocol.EndedError(id, end)
 	}
 	result := &messages.Result{Process: id, Call: r.info.Call, Status: end.Status, ChunkID: chunkID(), Lost: lostOf(end),
-		MaxOutputTokens: budget.tokens, MaxOutputBytes: budget.bytes, Denial: end.Denial, InputErr: inputErr}
+		MaxOutputTokens: budget.Tokens, MaxOutputBytes: budget.Bytes, Denial: end.Denial, InputErr: inputErr}
 	if end.Cause == messages.CauseTerminated {
 		result.Cause, result.By, result.Limit = end.Cause, end.By, end.Limit
 	}
 	result.EarlierInput, r.news = r.news, nil
-	r.output.take(result, false)
+	r.output.Take(result, false)
 	r.told = true
 	return result
 }

@@ -10,6 +10,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/execbus/execbus/actors/internal/output"
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
@@ -48,11 +51,11 @@ func TestARecordIsReadAsTheProcessWas(t *testing.T) {
 
 // recordOf makes a record with so many bytes of output, half of them unread.
 func recordOf(id, size int) *record {
-	r := &record{info: messages.ProcessInfo{Process: messages.ProcessID(id)}, output: newOutput()}
+	r := &record{info: messages.ProcessInfo{Process: messages.ProcessID(id)}, output: output.New()}
 	for range size / (8 << 10) {
 		delta := make([]byte, 8<<10)
-		r.output.log.Append(messages.StreamStdout, delta)
-		r.output.unread.Push(delta)
+		r.output.Log.Append(messages.StreamStdout, delta)
+		r.output.Unread.Push(delta)
 	}
 	return r
 }
@@ -105,7 +108,7 @@ func TestRecordsAreBoundedByBytes(t *testing.T) {
 		r.add(recordOf(1000+id, size))
 		var held int64
 		for _, one := range r.all {
-			held += one.output.weight()
+			held += one.output.Memory()
 		}
 		if held > maxRecordBytes || held != r.bytes {
 			t.Fatalf("%d bytes in %d records, counted %d", held, len(r.all), r.bytes)
@@ -147,14 +150,14 @@ func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 		sys := system.NewSystem(slog.New(slog.DiscardHandler), system.Options{})
 		h := &host{t: t, system: sys, bus: bus.New(bus.Options{})}
 		var err error
-		h.runtime, err = StartRuntime(sys, Surroundings{Bus: h.bus, Spawner: refusing{}, Logger: slog.New(slog.DiscardHandler), MaxProcesses: 1})
+		h.runtime, err = StartRuntime(sys, shared.Dependencies{Bus: h.bus, Spawner: refusing{}, Logger: slog.New(slog.DiscardHandler), MaxProcesses: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		supervisor := must[*system.PID](h, h.runtime, OpenSession{SessionConfig{Dir: "/", MaxProcesses: 1, DeterministicIDs: true}})
+		supervisor := must[*system.PID](h, h.runtime, OpenSession{shared.SessionConfig{Dir: "/", MaxProcesses: 1, DeterministicIDs: true}})
 		remembered := func() string {
 			var ids []string
-			for _, info := range must[messages.Processes](h, supervisor, ListProcesses{Records: true}) {
+			for _, info := range must[messages.Processes](h, supervisor, protocol.ListProcesses{Records: true}) {
 				ids = append(ids, fmt.Sprint(info.Process))
 			}
 			return strings.Join(ids, " ")
@@ -191,7 +194,7 @@ func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 		if got := remembered(); got != "" {
 			t.Errorf("the timer was not set again: %s", got)
 		}
-		must[Done](h, h.runtime, CloseRuntime{})
+		must[protocol.Done](h, h.runtime, CloseRuntime{})
 		if err := sys.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -199,11 +202,11 @@ func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 }
 
 func TestLongTextsAreClipped(t *testing.T) {
-	long := strings.Repeat("ä", maxLabel)
-	if got := clip(long); len(got) > maxLabel+len("…") || !strings.HasPrefix(long, strings.TrimSuffix(got, "…")) || !utf8.ValidString(got) {
+	long := strings.Repeat("ä", shared.MaxLabel)
+	if got := shared.Clip(long); len(got) > shared.MaxLabel+len("…") || !strings.HasPrefix(long, strings.TrimSuffix(got, "…")) || !utf8.ValidString(got) {
 		t.Errorf("%d bytes: %.20q…", len(got), got)
 	}
-	if got := clip("short"); got != "short" {
+	if got := shared.Clip("short"); got != "short" {
 		t.Errorf("%q", got)
 	}
 }

@@ -4,48 +4,49 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
 
 // request handles a caller's request to a process.
-func (p *process) request(r request) {
+func (p *process) request(r protocol.Request) {
 	if _, over := p.state.(*closed); over {
 		p.ctx.Send(p.supervisor, r) // it has the record
 		return
 	}
-	switch m := r.message.(type) {
+	switch m := r.Message.(type) {
 	case messages.Terminate:
 		p.terminate(m)
 	case messages.ReadOutput:
-		p.readOutput(r.caller, m)
+		p.readOutput(r.Caller, m)
 	case messages.Poll:
-		p.poll(r.caller, m)
+		p.poll(r.Caller, m)
 	case messages.AwaitExit:
-		p.awaitExit(r.caller, m)
+		p.awaitExit(r.Caller, m)
 	default:
 		p.control(r)
 	}
 }
 
 // control handles requests that need a child.
-func (p *process) control(r request) {
+func (p *process) control(r protocol.Request) {
 	hands := p.reachable()
-	if hands == nil && !p.isForNext(r.message) {
-		p.reply(r.caller, p.refuse(messages.ErrWrongState, "the process is "+strings.ReplaceAll(string(p.state.name()), "_", " ")+"; wait until it runs", "wait for messages.ExecStarted"))
+	if hands == nil && !p.isForNext(r.Message) {
+		p.reply(r.Caller, p.refuse(messages.ErrWrongState, "the process is "+strings.ReplaceAll(string(p.state.name()), "_", " ")+"; wait until it runs", "wait for messages.ExecStarted"))
 		return
 	}
-	switch m := r.message.(type) {
+	switch m := r.Message.(type) {
 	case messages.WriteStdin:
-		p.write(r.caller, m)
+		p.write(r.Caller, m)
 	case messages.CloseStdin:
-		p.closeStdin(r.caller)
+		p.closeStdin(r.Caller)
 	case messages.Resize:
-		p.resize(hands, r.caller, m.Size)
+		p.resize(hands, r.Caller, m.Size)
 	case messages.Signal:
-		p.signal(hands, r.caller, m)
+		p.signal(hands, r.Caller, m)
 	default:
-		p.reply(r.caller, p.refuse(messages.ErrInvalidRequest, "a process does not know this request; use a documented one", fmt.Sprintf("a process does not understand %T", r.message)))
+		p.reply(r.Caller, p.refuse(messages.ErrInvalidRequest, "a process does not know this request; use a documented one", fmt.Sprintf("a process does not understand %T", r.Message)))
 	}
 }
 
@@ -75,20 +76,20 @@ func (p *process) isForNext(message any) bool {
 }
 
 // act makes one call to the child, and answers with its result.
-func (p *process) act(hands *hands, from caller, op string, do func(ptyio.Child) error) {
-	c := &call{caller: from, kind: jobCall, op: op, clock: clock{endless: true}}
+func (p *process) act(hands *hands, from protocol.Caller, op string, do func(ptyio.Child) error) {
+	c := &call{Caller: from, kind: jobCall, op: op, clock: clock{endless: true}}
 	p.await(c)
 	hands.do(p, job{call: c, do: do})
 }
 
 // resize changes the terminal's size, and publishes it, because every viewer must know it.
-func (p *process) resize(hands *hands, from caller, size messages.Size) {
-	c := &call{caller: from, kind: jobCall, op: "resize", clock: clock{endless: true}}
+func (p *process) resize(hands *hands, from protocol.Caller, size messages.Size) {
+	c := &call{Caller: from, kind: jobCall, op: "resize", clock: clock{endless: true}}
 	p.await(c)
 	hands.do(p, job{call: c, do: func(child ptyio.Child) error { return child.Resize(size) }, done: func() {
 		if size = size.OrDefault(); size != p.size {
 			p.size = size
-			p.bus.Publish(messages.TerminalResized{Origin: p.origin(), Size: size})
+			p.Bus.Publish(messages.TerminalResized{Origin: p.origin(), Size: size})
 			p.tellProgress()
 		}
 	}})
@@ -98,7 +99,7 @@ func (p *process) refuse(code messages.ErrorCode, detail, hint string) *messages
 	return &messages.Error{Code: code, Op: "use process", Subject: p.id.String(), Detail: detail, Hint: hint}
 }
 
-func (p *process) signal(hands *hands, from caller, m messages.Signal) {
+func (p *process) signal(hands *hands, from protocol.Caller, m messages.Signal) {
 	if m.Signal < 1 || m.Signal > 64 {
 		p.reply(from, &messages.Error{Code: messages.ErrInvalidRequest, Op: "signal", Subject: "signal",
 			Detail: fmt.Sprintf("there is no signal %d; use a number from 1 to 64", int(m.Signal))})
@@ -111,22 +112,22 @@ func (p *process) signal(hands *hands, from caller, m messages.Signal) {
 	p.act(hands, from, "signal", func(child ptyio.Child) error { return child.Signal(m.Signal, scope) })
 }
 
-func (p *process) poll(from caller, m messages.Poll) {
-	c := &call{caller: from, kind: pollCall, budget: p.settings.budget(m.MaxOutputTokens, m.MaxOutputBytes)}
-	c.clock.left, c.clock.endless = messages.PollYield(m.Yield, p.settings.longestPoll), m.NoTimeout
+func (p *process) poll(from protocol.Caller, m messages.Poll) {
+	c := &call{Caller: from, kind: pollCall, budget: p.settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes)}
+	c.clock.left, c.clock.endless = messages.PollYield(m.Yield, p.settings.LongestPoll), m.NoTimeout
 	p.await(c)
-	c.clock.run(p.ctx, c.call)
+	c.clock.run(p.ctx, c.Call)
 	p.step() // the leader may have exited, and the exit may not have been reported
 }
 
 // awaitExit waits for the leader's exit, and takes no output.
-func (p *process) awaitExit(from caller, m messages.AwaitExit) {
-	c := &call{caller: from, kind: exitCall, clock: clock{endless: m.For == nil}}
+func (p *process) awaitExit(from protocol.Caller, m messages.AwaitExit) {
+	c := &call{Caller: from, kind: exitCall, clock: clock{endless: m.For == nil}}
 	if m.For != nil {
 		c.clock.left = *m.For
 	}
 	p.await(c)
-	c.clock.run(p.ctx, c.call)
+	c.clock.run(p.ctx, c.Call)
 	p.step()
 }
 

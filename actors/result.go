@@ -11,7 +11,7 @@ import (
 // result takes the output that has not been taken, and describes the state of the process.
 func (p *process) result(c *call) *messages.Result {
 	r := &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status(), Lost: p.lost(),
-		ChunkID: chunkID(), WallTime: time.Since(c.began) - c.clock.pausedFor(), MaxOutputTokens: c.budget.tokens, MaxOutputBytes: c.budget.bytes, Denial: p.denial}
+		ChunkID: chunkID(), WallTime: time.Since(c.began) - c.clock.pausedFor(), MaxOutputTokens: c.budget.Tokens, MaxOutputBytes: c.budget.Bytes, Denial: p.denial}
 	if s, is := p.state.(*starting); is {
 		r.Waiting = s.waits
 	}
@@ -29,12 +29,12 @@ func (p *process) result(c *call) *messages.Result {
 		r.Cause, r.By, r.Limit = messages.CauseTerminated, messages.TerminatedByLimit, limit
 	}
 	p.inputPart(r, c.write)
-	p.output.take(r, r.Running)
+	p.output.Take(r, r.Running)
 	_, over := p.state.(*closed)
 	_, dead := p.state.(*exited)
 	p.told = p.told || dead || over
 	if c.kind == pollCall && r.Running {
-		p.bus.Publish(messages.TerminalInteraction{Origin: p.origin()})
+		p.Bus.Publish(messages.TerminalInteraction{Origin: p.origin()})
 	}
 	return r
 }

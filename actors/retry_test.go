@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
@@ -19,7 +21,7 @@ import (
 func inSandbox(t *testing.T, plan policy.Plan, fact *messages.Denial) (*asker, *playful) {
 	t.Helper()
 	sandbox := &playful{Spawner: realSpawner(t, hostOptions{}), fact: fact}
-	s := newAsker(t, &planner{Plan: plan}, hostOptions{seam: seam{Spawner: sandbox}}, func(c *SessionConfig) {
+	s := newAsker(t, &planner{Plan: plan}, hostOptions{seam: seam{Spawner: sandbox}}, func(c *shared.SessionConfig) {
 		c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxReadOnly}
 	})
 	return s, sandbox
@@ -285,7 +287,7 @@ func TestEndingACommandWhileItsRetryIsAskedAbout(t *testing.T) {
 		},
 		"cancel": func(_ *asker, call waiting) { call.cancel() },
 		"close": func(s *asker, _ waiting) {
-			must[Done](s.host, s.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
+			must[protocol.Done](s.host, s.supervisor, protocol.CloseSession{By: messages.TerminatedBySessionClose})
 		},
 	} {
 		for shape := range shapes {
@@ -368,7 +370,7 @@ func TestPoliciesChangeForLaterCommandsOnly(t *testing.T) {
 	never, readOnly := messages.ApprovalPolicy{Mode: messages.ApproveNever}, messages.SandboxPolicy{Type: messages.SandboxExternal}
 	first := s.call(messages.ExecCommand{Argv: []string{"true"}})
 	q := s.question()
-	must[Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &never, Sandbox: &readOnly})
+	must[protocol.Done](s.host, s.supervisor, messages.UpdateEnvironment{Approval: &never, Sandbox: &readOnly})
 	s.decide(q.ID, messages.Decision{Kind: messages.DecisionApproved})
 	first.result()
 	mu.Lock()
@@ -385,14 +387,14 @@ func TestPoliciesChangeForLaterCommandsOnly(t *testing.T) {
 	for _, bad := range []messages.UpdateEnvironment{
 		{Approval: &messages.ApprovalPolicy{Mode: "sometimes"}}, {Sandbox: &messages.SandboxPolicy{Type: "cage"}},
 	} {
-		_, err := ask[Done](s.host, s.supervisor, bad)
+		_, err := ask[protocol.Done](s.host, s.supervisor, bad)
 		wantError(t, "a policy that there is not", err, messages.ErrInvalidRequest)
 	}
 }
 
 func TestARuleForAnotherCommandAllowsNoRetry(t *testing.T) {
 	sandbox := &playful{Spawner: realSpawner(t, hostOptions{}), fact: noWrite}
-	s := &asker{talk: newHost(t, hostOptions{seam: seam{Spawner: sandbox}}).open(func(c *SessionConfig) {
+	s := &asker{talk: newHost(t, hostOptions{seam: seam{Spawner: sandbox}}).open(func(c *shared.SessionConfig) {
 		c.Sandbox, c.Approval = messages.SandboxPolicy{Type: messages.SandboxReadOnly}, messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}
 	})}
 	s.listen()
@@ -417,7 +419,7 @@ func TestWithNobodyToAskADeniedCommandKeepsItsSandbox(t *testing.T) {
 	sandbox := &playful{Spawner: realSpawner(t, hostOptions{}), fact: noWrite}
 	p := &planner{Plan: policy.Plan{Decision: policy.Ask, Unasked: policy.Run, OnDenial: policy.AskTo}}
 	h := newHost(t, hostOptions{plan: p.plan, seam: seam{Spawner: sandbox}})
-	s := &asker{talk: h.open(func(c *SessionConfig) { c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxReadOnly} }), planner: p}
+	s := &asker{talk: h.open(func(c *shared.SessionConfig) { c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxReadOnly} }), planner: p}
 	_, err := ask[*messages.Result](s.host, s.supervisor, shell(stoppable))
 	if e := wantError(t, "a retry that nobody has approved", err, messages.ErrRejected); e.Denial == nil {
 		t.Errorf("it does not tell the denial: %+v", e)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 )
@@ -20,11 +21,11 @@ type replanned struct {
 }
 
 // version grows with every change of the rules and grants. It is not zero.
-func (a *approval) version() uint64 { return 1 + a.rules.version + a.grants.changes }
+func (a *approval) version() uint64 { return 1 + a.rules.Version + a.grants.changes }
 
 // consulted queues a question.
-func (a *approval) consulted(c consult) {
-	a.queue = append(a.queue, &question{consults: []consult{c}})
+func (a *approval) consulted(c protocol.Consult) {
+	a.queue = append(a.queue, &question{consults: []protocol.Consult{c}})
 	a.next()
 }
 
@@ -36,9 +37,9 @@ func (a *approval) replan() {
 	}
 	q := a.queue[at]
 	a.making = q
-	c, makePlan, version := q.first(), a.makePlan, a.version() // the goroutine must not touch the actor
-	c.snapshot.Rules, c.snapshot.Granted = a.rules.rules, a.grants.has()
-	a.ctx.Go(func(context.Context) any { return replanned{q, version, makePlan(c.request, c.snapshot)} })
+	c, makePlan, version := q.first(), a.MakePlan, a.version() // the goroutine must not touch the actor
+	c.Snapshot.Rules, c.Snapshot.Granted = a.rules.Rules, a.grants.has()
+	a.ctx.Go(func(context.Context) any { return replanned{q, version, makePlan(c.Request, c.Snapshot)} })
 }
 
 // replanned takes a plan, and begins the next. A plan for older rules and grants is made again.
@@ -55,25 +56,25 @@ func (a *approval) planned(q *question, m replanned) {
 	q.planned = m.version
 	c := q.first()
 	if q.ID == "" {
-		q.consults[0].plan, c.plan = m.plan, m.plan
+		q.consults[0].Plan, c.Plan = m.plan, m.plan
 	}
 	v, decided := verdictOf(c, m.plan)
 	switch {
 	case decided:
 	case q.ID != "":
 		return
-	case !a.audience(c.origin, "") && c.plan.Unasked == policy.Run && c.denial == nil: // nobody has agreed to do without the sandbox
-		c.plan.Decision = policy.Run
-		v = verdict{plan: c.plan, source: messages.DecidedByAbsence}
-	case !a.audience(c.origin, ""):
-		v = verdict{plan: c.plan, source: messages.DecidedByAbsence, refusal: nobody("")}
+	case !a.audience(c.Origin, "") && c.Plan.Unasked == policy.Run && c.Denial == nil: // nobody has agreed to do without the sandbox
+		c.Plan.Decision = policy.Run
+		v = protocol.Verdict{Plan: c.Plan, Source: messages.DecidedByAbsence}
+	case !a.audience(c.Origin, ""):
+		v = protocol.Verdict{Plan: c.Plan, Source: messages.DecidedByAbsence, Refusal: nobody("")}
 	case a.equal(c) != nil:
 		other := a.equal(c)
 		other.consults = append(other.consults, c)
 		a.take(q)
 		return
 	case a.waiting() >= maxQuestions:
-		v = verdict{plan: c.plan, source: messages.DecidedByPolicy, refusal: &messages.Error{Code: messages.ErrLimitReached, Op: "exec",
+		v = protocol.Verdict{Plan: c.Plan, Source: messages.DecidedByPolicy, Refusal: &messages.Error{Code: messages.ErrLimitReached, Op: "exec",
 			Detail: fmt.Sprintf("%d questions wait for an answer already; answer them first", maxQuestions)}}
 	default:
 		a.last++

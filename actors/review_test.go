@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -54,7 +56,7 @@ func TestQuestionsComeInTheOrderOfTheCalls(t *testing.T) {
 	}
 	close(ready[n])
 	p := always()
-	o := hostOptions{patience: Patience{Plan: time.Hour}, plan: func(r policy.Request, s policy.Snapshot) policy.Plan {
+	o := hostOptions{patience: shared.Patience{Plan: time.Hour}, plan: func(r policy.Request, s policy.Snapshot) policy.Plan {
 		if s.Granted == nil { // for the process
 			var i int
 			fmt.Sscan(r.Argv[1], &i)
@@ -181,7 +183,7 @@ func TestAQuestionThatWaitsItsTurnIsWithdrawn(t *testing.T) {
 		},
 		"session crash": func(s *asker, b *bubble, _ *system.PID, _ waiting) { b.system.Send(s.supervisor, deliberate{}) },
 		"close": func(s *asker, b *bubble, _ *system.PID, _ waiting) {
-			must[Done](b.host, s.supervisor, CloseSession{})
+			must[protocol.Done](b.host, s.supervisor, protocol.CloseSession{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -253,7 +255,7 @@ func TestPlansAreMadeAgainOneAtATimeAndOnlyAfterAChange(t *testing.T) {
 		}
 		return plan
 	}}
-	s := &asker{talk: newHost(t, o).open(func(c *SessionConfig) { c.MaxProcesses = 2 * n }), planner: p}
+	s := &asker{talk: newHost(t, o).open(func(c *shared.SessionConfig) { c.MaxProcesses = 2 * n }), planner: p}
 	s.listen()
 	for i := range n {
 		s.call(messages.ExecCommand{Argv: []string{"echo", fmt.Sprint(i)}})
@@ -282,7 +284,7 @@ func TestPlansAreMadeAgainOneAtATimeAndOnlyAfterAChange(t *testing.T) {
 	if most.Load() != 1 {
 		t.Errorf("%d plans were made at a time", most.Load())
 	}
-	must[Done](s.host, s.supervisor, TerminateAll{})
+	must[protocol.Done](s.host, s.supervisor, protocol.TerminateAll{})
 	s.nothingLeft()
 }
 
@@ -337,7 +339,7 @@ func TestAPlanForARevokedGrantIsMadeAgain(t *testing.T) {
 	first.result()
 	second := s.call(same)
 	<-entered
-	must[Done](s.host, s.supervisor, messages.RevokeGrant{Grant: s.grants()[0].ID})
+	must[protocol.Done](s.host, s.supervisor, messages.RevokeGrant{Grant: s.grants()[0].ID})
 	close(gate)
 	s.answer(messages.DecisionDenied)
 	_, err := second.reply()

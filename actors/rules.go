@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/policy/rules"
 )
 
 // appended is the result of appending to the file.
 type appended struct {
-	amend
+	protocol.Amend
 	asker *system.PID
 	err   error
 }
@@ -19,14 +20,14 @@ type appended struct {
 type rulesKeeper struct {
 	ctx     *system.Context
 	runtime *system.PID
-	newest  newRules
+	newest  protocol.NewRules
 	file    string // where amendments are appended; empty: they last as long as the runtime
 }
 
 func (k *rulesKeeper) receive(ctx *system.Context) {
 	k.ctx = ctx
 	switch m := ctx.Message().(type) {
-	case amend:
+	case protocol.Amend:
 		k.amend(m)
 	case appended:
 		k.appended(m)
@@ -34,9 +35,9 @@ func (k *rulesKeeper) receive(ctx *system.Context) {
 }
 
 // amend appends to the file, in a goroutine because the file's lock may block.
-func (k *rulesKeeper) amend(m amend) {
+func (k *rulesKeeper) amend(m protocol.Amend) {
 	file, asker := k.file, k.ctx.Sender()
-	if _, err := k.newest.rules.With(m.prefix); err != nil || file == "" {
+	if _, err := k.newest.Rules.With(m.Prefix); err != nil || file == "" {
 		k.appended(appended{m, asker, err})
 		return
 	}
@@ -46,20 +47,20 @@ func (k *rulesKeeper) amend(m amend) {
 				result = appended{m, asker, fmt.Errorf("appending panicked: %v", reason)}
 			}
 		}()
-		return appended{m, asker, rules.Append(file, m.prefix)}
+		return appended{m, asker, rules.Append(file, m.Prefix)}
 	})
 }
 
 // appended puts the rule into force in every session. The rules may have grown meanwhile.
 func (k *rulesKeeper) appended(m appended) {
-	rules, err := k.newest.rules, m.err
+	rules, err := k.newest.Rules, m.err
 	if err == nil {
-		rules, err = rules.With(m.prefix)
+		rules, err = rules.With(m.Prefix)
 	}
 	if err != nil {
-		k.ctx.Send(m.asker, amended{m.amend, k.newest, err})
+		k.ctx.Send(m.asker, protocol.Amended{Amend: m.Amend, NewRules: k.newest, Err: err})
 		return
 	}
-	k.newest = newRules{k.newest.version + 1, rules}
-	k.ctx.SendFor(m.asker, k.runtime, spread{amended{m.amend, k.newest, nil}})
+	k.newest = protocol.NewRules{Version: k.newest.Version + 1, Rules: rules}
+	k.ctx.SendFor(m.asker, k.runtime, protocol.Distribute{Amended: protocol.Amended{Amend: m.Amend, NewRules: k.newest, Err: nil}})
 }

@@ -3,6 +3,7 @@ package actors
 import (
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
@@ -39,9 +40,9 @@ func (*running) enter(*process) {}
 
 func (s *running) receive(p *process, message any) bool {
 	switch m := message.(type) {
-	case childEvent:
-		return m.attempt == p.attempt.number && s.event(p, m)
-	case verdict:
+	case protocol.ChildEvent:
+		return m.Attempt == p.attempt.number && s.event(p, m)
+	case protocol.Verdict:
 		if s.stage == asking {
 			s.verdict(p, m)
 		}
@@ -64,14 +65,14 @@ func (s *running) receive(p *process, message any) bool {
 }
 
 // event notes an event of a child, and continues as far as it allows.
-func (s *running) event(p *process, m childEvent) bool {
-	switch e := m.event.(type) {
+func (s *running) event(p *process, m protocol.ChildEvent) bool {
+	switch e := m.Event.(type) {
 	case ptyio.Spawned:
 		if s.stage != respawning {
 			return false
 		}
 		s.stage, s.denied = living, nil
-		p.born(e, m.pid)
+		p.born(e, m.PID)
 		p.tellProgress()
 		p.catchUp()
 		return true
@@ -79,14 +80,14 @@ func (s *running) event(p *process, m childEvent) bool {
 	if s.stage == respawning {
 		return p.attempt.keepEarly(m)
 	}
-	switch e := m.event.(type) {
+	switch e := m.Event.(type) {
 	case ptyio.Exited:
 		if p.attempt.exit == nil {
 			s.exited(p, e)
 		}
 		return true
 	}
-	known := p.learn(m.event)
+	known := p.learn(m.Event)
 	s.step(p)
 	return known
 }
@@ -161,7 +162,7 @@ func (s *running) judge(p *process) {
 		p.consult(denial)
 	default:
 		s.stop(p, denial, clearing)
-		p.decided(verdict{plan: plan, source: plan.Source})
+		p.decided(protocol.Verdict{Plan: plan, Source: plan.Source})
 		s.clear(p)
 	}
 }
@@ -169,16 +170,16 @@ func (s *running) judge(p *process) {
 // stop ends the rest of an attempt that was denied.
 func (s *running) stop(p *process, denial *messages.Denial, next stage) {
 	s.stage, s.denied = next, denial
-	p.bus.Publish(messages.AttemptEnded{Origin: p.origin(), Attempt: p.attempt.number, Denial: denial, Enforced: p.attempt.enforced})
+	p.Bus.Publish(messages.AttemptEnded{Origin: p.origin(), Attempt: p.attempt.number, Denial: denial, Enforced: p.attempt.enforced})
 	p.tellProgress()
 	p.endTree(p.grace(messages.Terminate{})) // its order may say that the children are kept
 }
 
 // verdict acts on the decision about another attempt, by a person or an earlier answer.
-func (s *running) verdict(p *process, v verdict) {
+func (s *running) verdict(p *process, v protocol.Verdict) {
 	p.decided(v)
-	if v.refusal != nil {
-		refusal := *v.refusal
+	if v.Refusal != nil {
+		refusal := *v.Refusal
 		refusal.Denial = s.denied
 		s.giveUp(p, &refusal)
 		return
@@ -208,7 +209,7 @@ func (s *running) giveUp(p *process, failure *messages.Error) {
 func (s *running) again(p *process) {
 	s.stage = respawning
 	p.past = joined(p.past, p.attempt.tree)
-	p.output.unread.Drain() // an answer is about one attempt; events, the log and the transcript have all
+	p.output.Unread.Drain() // an answer is about one attempt; events, the log and the transcript have all
 	p.run.clear()
 	p.armRun()
 	p.decision.launch.Sandbox = nil
@@ -223,7 +224,7 @@ func (s *running) terminate(p *process, m messages.Terminate) {
 		p.callOff() // the spawner's answer ends the process
 	case asking, clearing: // there will be no other attempt
 		if s.stage == asking {
-			p.ctx.Send(p.supervisor, withdraw{p.id})
+			p.ctx.Send(p.supervisor, protocol.Withdraw{Process: p.id})
 		}
 		p.denial = s.denied
 		p.endTree(p.grace(m))
@@ -236,7 +237,7 @@ func (s *running) terminate(p *process, m messages.Terminate) {
 // unasked makes the denial the result if a question about another attempt is open for the cancelled call.
 func (s *running) unasked(p *process) {
 	if s.stage == asking {
-		p.ctx.Send(p.supervisor, withdraw{p.id})
+		p.ctx.Send(p.supervisor, protocol.Withdraw{Process: p.id})
 		s.giveUp(p, abandonedError(p.id))
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
 
 // OpenSession asks the runtime actor for a session. It is answered with the *system.PID of its supervisor.
-type OpenSession struct{ Config SessionConfig }
+type OpenSession struct{ Config shared.SessionConfig }
 
 // CloseRuntime asks the runtime actor to close all sessions and then itself. It is answered with Done.
 type CloseRuntime struct{}
@@ -30,21 +32,21 @@ type Stats struct {
 // runtime is the actor that owns the sessions and enforces the bounds of all of them together.
 type runtime struct {
 	ctx      *system.Context
-	around   Surroundings
+	deps     *shared.Dependencies
 	sessions map[string]*system.PID // by the actor's name
 	slots    map[string]int         // taken, by session
 	records  map[string]int64       // bytes remembered, by session
 	stats    Stats
 	waiting  waitingStarts
-	keeper   *system.PID   // of the rules
-	rules    newRules      // the newest, for sessions to come
-	closing  []*system.PID // callers that wait for the end; not nil: no session is opened
+	keeper   *system.PID       // of the rules
+	rules    protocol.NewRules // the newest, for sessions to come
+	closing  []*system.PID     // callers that wait for the end; not nil: no session is opened
 }
 
 // StartRuntime starts the runtime actor in a system.
-func StartRuntime(sys *system.System, around Surroundings) (*system.PID, error) {
-	r := &runtime{around: around.withDefaults(), sessions: map[string]*system.PID{}, slots: map[string]int{}, records: map[string]int64{},
-		stats: Stats{Ended: map[messages.Cause]uint64{}}, rules: newRules{rules: around.Rules}}
+func StartRuntime(sys *system.System, deps shared.Dependencies) (*system.PID, error) {
+	r := &runtime{deps: deps.WithDefaults(), sessions: map[string]*system.PID{}, slots: map[string]int{}, records: map[string]int64{},
+		stats: Stats{Ended: map[messages.Cause]uint64{}}, rules: protocol.NewRules{Rules: deps.Rules}}
 	return sys.Spawn("runtime", r.receive)
 }
 
@@ -52,7 +54,7 @@ func (r *runtime) receive(ctx *system.Context) {
 	r.ctx = ctx
 	switch m := ctx.Message().(type) {
 	case system.Started:
-		keeper := &rulesKeeper{runtime: ctx.Self(), newest: r.rules, file: r.around.AmendmentFile}
+		keeper := &rulesKeeper{runtime: ctx.Self(), newest: r.rules, file: r.deps.AmendmentFile}
 		r.keeper = ctx.Spawn("rules", keeper.receive)
 	case system.Stopping, system.Crashing:
 		r.answerClosing(&messages.Error{Code: messages.ErrRuntimeFailure, Op: "close runtime", Detail: "it ended before its sessions did"})
@@ -64,17 +66,17 @@ func (r *runtime) receive(ctx *system.Context) {
 	case CloseRuntime:
 		r.closing = append(r.closing, ctx.Sender())
 		for _, session := range r.sessions {
-			ctx.Send(session, CloseSession{By: messages.TerminatedByShutdown})
+			ctx.Send(session, protocol.CloseSession{By: messages.TerminatedByShutdown})
 		}
 		r.stopIfEmpty()
 	case GetStats:
 		stats := r.stats
 		stats.Sessions, stats.Ended = len(r.sessions), maps.Clone(r.stats.Ended)
 		ctx.Respond(stats)
-	case spread:
+	case protocol.Distribute:
 		r.spread(m)
-	case weighed:
-		r.weighed(m.bytes)
+	case protocol.Weighed:
+		r.weighed(m.Bytes)
 	default:
 		r.limit(m)
 	}
@@ -83,24 +85,24 @@ func (r *runtime) receive(ctx *system.Context) {
 // limit handles the messages about the limit of processes.
 func (r *runtime) limit(message any) {
 	switch m := message.(type) {
-	case takeSlot:
+	case protocol.TakeSlot:
 		r.takeSlot(m)
-	case withdrawSlot:
+	case protocol.WithdrawSlot:
 		r.withdrawSlot(m)
 	case refuseSlots:
 		r.refuseOverdue()
-	case giveSlot:
+	case protocol.GiveSlot:
 		r.giveSlot()
-	case counted:
-		r.stats.Ended[m.cause]++
-		if m.inherited {
+	case protocol.Counted:
+		r.stats.Ended[m.Cause]++
+		if m.Inherited {
 			r.stats.Started++
 		}
-		if m.slot {
+		if m.Slot {
 			r.giveSlot()
 		}
-	case spawnerHangs:
-		r.spawnerHangs(m.change)
+	case protocol.SpawnerHangs:
+		r.spawnerHangs(m.Change)
 	default:
 		r.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "use runtime",
 			Detail: "a runtime does not know this request; use a documented one", Hint: fmt.Sprintf("a runtime does not understand %T", message)})
@@ -112,19 +114,19 @@ func (r *runtime) open(m OpenSession) {
 		r.ctx.Respond(&messages.Error{Code: messages.ErrClosed, Op: "open session", Detail: "the runtime is shutting down"})
 		return
 	}
-	v := newSupervisor(m.Config, r.around.of(m.Config.Session), r.ctx.Self(), r.keeper, r.rules)
+	v := newSupervisor(m.Config, r.deps.Session(m.Config.Session), r.ctx.Self(), r.keeper, r.rules)
 	pid := r.ctx.Spawn("session", v.receive)
 	r.sessions[pid.Id] = pid
 	r.ctx.Respond(pid)
 }
 
 // spread hands new rules to every session. Any later message to a session arrives after them.
-func (r *runtime) spread(m spread) {
-	r.rules = m.newRules
+func (r *runtime) spread(m protocol.Distribute) {
+	r.rules = m.NewRules
 	for _, session := range r.sessions {
-		r.ctx.Send(session, m.newRules)
+		r.ctx.Send(session, m.NewRules)
 	}
-	r.ctx.Respond(m.amended)
+	r.ctx.Respond(m.Amended)
 }
 
 // weighed bounds the records of all sessions together: the session with the most drops some.
@@ -135,7 +137,7 @@ func (r *runtime) weighed(bytes int64) {
 	}
 	r.stats.Records += bytes - r.records[session]
 	r.records[session] = bytes
-	over := r.stats.Records - r.around.RecordBytes
+	over := r.stats.Records - r.deps.RecordBytes
 	if over <= 0 {
 		return
 	}
@@ -145,7 +147,7 @@ func (r *runtime) weighed(bytes int64) {
 			largest = other
 		}
 	}
-	r.ctx.Send(r.sessions[largest], trimRecords{r.records[largest] - over})
+	r.ctx.Send(r.sessions[largest], protocol.TrimRecords{Left: r.records[largest] - over})
 }
 
 // terminated forgets a session. One that crashed has not given its slots back; its processes end with it.
@@ -164,7 +166,7 @@ func (r *runtime) stopIfEmpty() {
 	if r.closing == nil || len(r.sessions) > 0 {
 		return
 	}
-	r.answerClosing(Done{})
+	r.answerClosing(protocol.Done{})
 	r.ctx.Stop(r.ctx.Self())
 }
 

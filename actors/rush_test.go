@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -52,7 +54,7 @@ func (s *stand) receive(ctx *system.Context) {
 		s.pid = ctx.Self()
 	case func(*system.Context):
 		m(ctx)
-	case retire:
+	case protocol.Retire:
 		ctx.Stop(s.pid)
 	case system.Stopping:
 	default:
@@ -74,9 +76,9 @@ func newRush(b *bubble, dice *rand.Rand, most, all int) *rush {
 	r := &rush{bubble: b, dice: dice, most: all, line: &stand{}, others: &stand{}}
 	r.spawn("line", r.line.receive)
 	r.spawn("others", r.others.receive)
-	config := SessionConfig{MaxProcesses: most, WarnProcesses: most, Protected: dice.IntN(most + 1)}
-	around := Surroundings{Bus: b.bus, Logger: discarding, Aftermath: 100 * time.Millisecond}
-	r.session = newSupervisor(config, around.of("rush"), r.line.pid, nil, newRules{})
+	config := shared.SessionConfig{MaxProcesses: most, WarnProcesses: most, Protected: dice.IntN(most + 1)}
+	around := shared.Dependencies{Bus: b.bus, Logger: discarding, Teardown: 100 * time.Millisecond}
+	r.session = newSupervisor(config, around.Session("rush"), r.line.pid, nil, protocol.NewRules{})
 	r.pid = r.spawn("session", func(ctx *system.Context) {
 		r.session.ctx = ctx
 		switch m := ctx.Message().(type) {
@@ -180,7 +182,7 @@ func (r *rush) start() bool {
 		return false
 	}
 	r.came++
-	p, o := &runner{stand: &stand{}, id: r.came}, order{}
+	p, o := &runner{stand: &stand{}, id: r.came}, shared.Command{}
 	if r.dice.IntN(3) == 0 {
 		o.OnLeaderExit = messages.LeaderExitKeepsTree
 	}
@@ -197,12 +199,12 @@ func (r *rush) start() bool {
 	if r.dice.IntN(5) == 0 {
 		r.yield(p)
 	}
-	return r.tell(wantSlot{progress{id: p.id, state: messages.StateStarting}})
+	return r.tell(protocol.WantSlot{Progress: protocol.Progress{Process: p.id, State: messages.StateStarting}})
 }
 
 func fromRuntime(m any) bool {
 	switch m.(type) {
-	case slotTaken, slotAwaited:
+	case protocol.SlotTaken, protocol.SlotAwaited:
 		return true
 	}
 	return false
@@ -238,17 +240,17 @@ func (r *rush) request(from *stand, m any) {
 
 // taken is how many processes the other session has.
 func (r *rush) taken() int {
-	return len(slices.DeleteFunc(of[slotTaken](r.others), func(m slotTaken) bool { return m.err != nil })) - r.given
+	return len(slices.DeleteFunc(of[protocol.SlotTaken](r.others), func(m protocol.SlotTaken) bool { return m.Err != nil })) - r.given
 }
 
 func (r *rush) beside(change int) bool {
 	switch {
 	case change > 0 && r.taken() < 3:
 		r.came++
-		r.request(r.others, takeSlot{r.came})
+		r.request(r.others, protocol.TakeSlot{Process: r.came})
 	case change < 0 && r.taken() > 0:
 		r.given++
-		r.request(r.others, giveSlot{})
+		r.request(r.others, protocol.GiveSlot{})
 	default:
 		return false
 	}
@@ -261,14 +263,14 @@ func (r *rush) hang() bool {
 	if r.hangs {
 		change = 1
 	}
-	r.system.Send(r.runtime, spawnerHangs{change})
+	r.system.Send(r.runtime, protocol.SpawnerHangs{Change: change})
 	return true
 }
 
 func (r *rush) born() bool {
 	p := r.one(func(p *runner) bool { return p.runs() && p.info.State == messages.StateStarting })
-	return p != nil && r.tell(childEvent{id: p.id, event: ptyio.Spawned{}},
-		progress{id: p.id, state: messages.StateRunning, again: r.dice.IntN(2) == 0})
+	return p != nil && r.tell(protocol.ChildEvent{Process: p.id, Event: ptyio.Spawned{}},
+		protocol.Progress{Process: p.id, State: messages.StateRunning, Repeatable: r.dice.IntN(2) == 0})
 }
 
 func (r *rush) exit() bool {
@@ -277,9 +279,9 @@ func (r *rush) exit() bool {
 		return false
 	}
 	p.exited = true
-	r.tell(childEvent{id: p.id, event: ptyio.Exited{Status: messages.StatusExited(r.dice.IntN(2))}})
+	r.tell(protocol.ChildEvent{Process: p.id, Event: ptyio.Exited{Status: messages.StatusExited(r.dice.IntN(2))}})
 	synctest.Wait()
-	return p.isRepeatable() || r.tell(progress{id: p.id, state: messages.StateExited})
+	return p.isRepeatable() || r.tell(protocol.Progress{Process: p.id, State: messages.StateExited})
 }
 
 // judged decides whether another attempt follows an exit.
@@ -290,15 +292,15 @@ func (r *rush) judged() bool {
 		return false
 	case p.isRepeatable() && !p.unwanted && r.dice.IntN(2) == 0:
 		p.exited = false
-		return r.tell(progress{id: p.id, state: messages.StateStarting})
+		return r.tell(protocol.Progress{Process: p.id, State: messages.StateStarting})
 	default:
-		return r.tell(progress{id: p.id, state: messages.StateExited})
+		return r.tell(protocol.Progress{Process: p.id, State: messages.StateExited})
 	}
 }
 
 func (r *rush) treeEnded() bool {
 	p := r.one(func(p *runner) bool { return p.exited && p.tree == nil })
-	return p != nil && r.tell(childEvent{id: p.id, event: ptyio.TreeEnded{}})
+	return p != nil && r.tell(protocol.ChildEvent{Process: p.id, Event: ptyio.TreeEnded{}})
 }
 
 func (r *rush) use(change int) bool {
@@ -311,7 +313,7 @@ func (r *rush) use(change int) bool {
 
 // yield lets the call go that asked for a process.
 func (r *rush) yield(p *runner) bool {
-	return p != nil && r.tell(yielded{p.id}, func() { p.open = max(p.open-1, 0) })
+	return p != nil && r.tell(protocol.Yielded{Process: p.id}, func() { p.open = max(p.open-1, 0) })
 }
 
 func (r *rush) terminate(p *runner) bool {
@@ -329,19 +331,19 @@ func (r *rush) over(p *runner) bool {
 		return false
 	}
 	r.all = slices.DeleteFunc(r.all, func(other *runner) bool { return other == p })
-	return r.tell(ended{id: p.id})
+	return r.tell(protocol.Ended{Process: p.id})
 }
 
 // answer is what a start was told; nil: nothing yet.
-func (p *runner) answer() *slot {
-	if told := of[slot](p.stand); len(told) > 0 {
+func (p *runner) answer() *protocol.Slot {
+	if told := of[protocol.Slot](p.stand); len(told) > 0 {
 		return &told[0]
 	}
 	return nil
 }
 
 // runs reports whether it may start, or has.
-func (p *runner) runs() bool { return p.answer() != nil && p.answer().refused == nil }
+func (p *runner) runs() bool { return p.answer() != nil && p.answer().Refused == nil }
 
 // waits reports whether it is a start that waits for a slot of the session.
 func (p *runner) waits() bool {
@@ -350,7 +352,7 @@ func (p *runner) waits() bool {
 
 // mustEnd reports whether it was refused, or told to end.
 func (p *runner) mustEnd() bool {
-	return len(of[request](p.stand)) > 0 || p.answer() != nil && !p.runs()
+	return len(of[protocol.Request](p.stand)) > 0 || p.answer() != nil && !p.runs()
 }
 
 // finish lets all starts have their answers, and then ends all processes.

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
@@ -15,7 +17,7 @@ import (
 func (b *bubble) bare(n int) *talk {
 	b.t.Helper()
 	id := messages.SessionID(fmt.Sprint("bare-", n))
-	return &talk{host: b.host, id: id, supervisor: must[*system.PID](b.host, b.runtime, OpenSession{SessionConfig{Session: id, Dir: "/",
+	return &talk{host: b.host, id: id, supervisor: must[*system.PID](b.host, b.runtime, OpenSession{shared.SessionConfig{Session: id, Dir: "/",
 		LongestPoll: messages.DefaultMaxPoll, OutputTokens: messages.DefaultOutputTokens, MaxProcesses: 64, WarnProcesses: 60, Protected: 8,
 		Sandbox: messages.SandboxPolicy{Type: messages.SandboxReadOnly}, Approval: messages.ApprovalPolicy{Mode: messages.ApproveNever}}})}
 }
@@ -37,7 +39,7 @@ func TestTenThousandSessions(t *testing.T) {
 		}
 		for i, s := range all {
 			if i%2 == 0 {
-				b.system.Send(s.supervisor, CloseSession{})
+				b.system.Send(s.supervisor, protocol.CloseSession{})
 			}
 		}
 		synctest.Wait()
@@ -91,7 +93,7 @@ func TestTenThousandWaits(t *testing.T) {
 				t.Fatalf("wait %d: answered %t", i, call.answered(0))
 			}
 		}
-		must[Done](b.host, s.supervisor, TerminateAll{})
+		must[protocol.Done](b.host, s.supervisor, protocol.TerminateAll{})
 		synctest.Wait()
 		for _, call := range calls {
 			answerIs(t, call)
@@ -107,7 +109,7 @@ func TestTenThousandWaits(t *testing.T) {
 func TestWaitingStartsAreServedInLinearTime(t *testing.T) {
 	sys := system.NewSystem(discarding, system.Options{})
 	took := func(n int) time.Duration {
-		runtime, err := StartRuntime(sys, Surroundings{Bus: bus.New(bus.Options{}), Spawner: newFiction(), Logger: discarding, MaxProcesses: 1})
+		runtime, err := StartRuntime(sys, shared.Dependencies{Bus: bus.New(bus.Options{}), Spawner: newFiction(), Logger: discarding, MaxProcesses: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,15 +138,15 @@ func applyMany(t *testing.T, sys *system.System, runtime *system.PID, n int) tim
 		switch ctx.Message().(type) {
 		case system.Started:
 			for i := range n {
-				ctx.Request(runtime, takeSlot{messages.ProcessID(i)})
+				ctx.Request(runtime, protocol.TakeSlot{Process: messages.ProcessID(i)})
 			}
 			for i := n - 1; i > 0; i -= 2 {
-				ctx.Request(runtime, withdrawSlot{messages.ProcessID(i)})
+				ctx.Request(runtime, protocol.WithdrawSlot{Process: messages.ProcessID(i)})
 			}
 			for range n / 2 {
-				ctx.Request(runtime, giveSlot{})
+				ctx.Request(runtime, protocol.GiveSlot{})
 			}
-		case slotTaken:
+		case protocol.SlotTaken:
 			if answers++; answers == n/2 {
 				close(served)
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/probe"
 )
@@ -142,9 +143,9 @@ func TestTheListShowsRunningProcessesAndTerminateAnswersWithTheRecord(t *testing
 		if err := os.Mkdir(filepath.Join(s.dir, "below"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		command := StartCommand{messages.ExecCommand{Call: "call-7", Script: idle, Dir: "below"}}
+		command := protocol.StartCommand{ExecCommand: messages.ExecCommand{Call: "call-7", Script: idle, Dir: "below"}}
 		id := s.exec(command).Process
-		words := s.exec(StartCommand{messages.ExecCommand{Argv: []string{"sleep", "1000"}}}).Process
+		words := s.exec(protocol.StartCommand{ExecCommand: messages.ExecCommand{Argv: []string{"sleep", "1000"}}}).Process
 		live := s.list()
 		if len(live) != 2 {
 			t.Fatalf("list: %+v", live)
@@ -173,7 +174,7 @@ func TestTheListShowsRunningProcessesAndTerminateAnswersWithTheRecord(t *testing
 		if live := s.list(); len(live) != 0 {
 			t.Errorf("list: %+v", live)
 		}
-		records := must[messages.Processes](h, s.supervisor, ListProcesses{Records: true})
+		records := must[messages.Processes](h, s.supervisor, protocol.ListProcesses{Records: true})
 		if len(records) != 2 || records[0].End == nil || records[0].State != messages.StateClosed {
 			t.Errorf("records: %+v", records)
 		}
@@ -297,12 +298,12 @@ func TestAProcessOutlivesACancelledInitialCallAndEndsWithItsSession(t *testing.T
 			if by == messages.TerminatedByShutdown {
 				h.shutdown()
 			} else {
-				must[Done](h, s.supervisor, CloseSession{By: by})
+				must[protocol.Done](h, s.supervisor, protocol.CloseSession{By: by})
 			}
 			if end := s.ended(id); end.Cause != messages.CauseTerminated || end.By != by || string(end.Transcript) != "begun\n" {
 				t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
 			}
-			_, err = ask[any](h, s.supervisor, ListProcesses{})
+			_, err = ask[any](h, s.supervisor, protocol.ListProcesses{})
 			wantError(t, "a request to a closed session", err, messages.ErrClosed)
 		})
 	}
@@ -313,7 +314,7 @@ func TestUpdateEnvironmentAffectsLaterCommandsOnly(t *testing.T) {
 	s := h.open(nil)
 	earlier := s.exec(interactive()).Process
 	dir := t.TempDir()
-	must[Done](h, s.supervisor, messages.UpdateEnvironment{Dir: &dir,
+	must[protocol.Done](h, s.supervisor, messages.UpdateEnvironment{Dir: &dir,
 		Environment: &messages.EnvironmentPolicy{Set: map[string]string{"NEWS": "fresh"}}})
 	if got := s.exec(shell(`echo "$PWD [$NEWS]"`)); string(got.Output) != dir+" [fresh]\n" {
 		t.Errorf("a later command said %q", got.Output)
@@ -324,7 +325,7 @@ func TestUpdateEnvironmentAffectsLaterCommandsOnly(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, below), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	must[Done](h, s.supervisor, messages.UpdateEnvironment{Dir: &below})
+	must[protocol.Done](h, s.supervisor, messages.UpdateEnvironment{Dir: &below})
 	if got := s.exec(shell(`echo "$PWD [$NEWS]"`)); string(got.Output) != filepath.Join(dir, below)+" [fresh]\n" {
 		t.Errorf("after a relative change a command said %q", got.Output)
 	}

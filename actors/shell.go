@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/command"
 	"github.com/execbus/execbus/ptyio"
@@ -53,13 +54,13 @@ func findShell(ctx context.Context, machine ptyio.Resolver, env []string, asked 
 		return path == own || filepath.Clean(path) == path && slices.Contains(dirs, filepath.Dir(path))
 	}
 	if asked == "" {
-		if asked = cmp.Or(own, variable(env, "SHELL")); !isShell(asked) || !trusted(asked) {
+		if asked = cmp.Or(own, shared.Variable(env, "SHELL")); !isShell(asked) || !trusted(asked) {
 			asked = "sh"
 		}
 	}
 	named := !strings.Contains(asked, "/")
 	if !isShell(asked) || !named && !trusted(asked) {
-		return "", badField("shell", fmt.Sprintf("%q is none of the shells that run scripts; use %s or %s, by name or in %s, or name a program", asked,
+		return "", shared.BadField("shell", fmt.Sprintf("%q is none of the shells that run scripts; use %s or %s, by name or in %s, or name a program", asked,
 			strings.Join(command.Shells(), ", "), command.MultiShell, strings.Join(dirs, ", ")), "set Argv instead of Script")
 	}
 	candidates := []string{asked}

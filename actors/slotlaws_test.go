@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/execbus/execbus/actors/internal/protocol"
 )
 
 // Whatever processes do, and however the messages of their session and of the runtime's actor cross, the laws hold after every
@@ -69,9 +71,9 @@ func (r *rush) checkCounts() {
 	}
 	coming := 0 // counts that only the runtime's actor knows of
 	for _, m := range r.line.got {
-		taken, is := m.(slotTaken)
-		end, _ := m.(counted)
-		if _, gives := m.(giveSlot); gives || end.slot || is && taken.err == nil {
+		taken, is := m.(protocol.SlotTaken)
+		end, _ := m.(protocol.Counted)
+		if _, gives := m.(protocol.GiveSlot); gives || end.Slot || is && taken.Err == nil {
 			coming++
 		}
 	}
@@ -104,7 +106,7 @@ func (r *rush) checkStarts() {
 	lives := func(e *entry) bool { return e == nil || r.session.entries[e.info.Process] == e }
 	for _, p := range r.all {
 		switch successor, victim := p.place.successor, p.place.victim; {
-		case len(of[slot](p.stand)) > 1:
+		case len(of[protocol.Slot](p.stand)) > 1:
 			r.fail("%d was answered twice", p.id)
 		case !lives(successor) || !lives(victim):
 			r.fail("%d refers to one that has ended", p.id)

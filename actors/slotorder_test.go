@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -16,7 +18,7 @@ func (s *talk) endSlowly(id messages.ProcessID) {
 	synctest.Wait()
 	end.cancel()
 	synctest.Wait()
-	time.Sleep(DefaultAftermath) // it holds no start back any more
+	time.Sleep(shared.DefaultTeardown) // it holds no start back any more
 }
 
 // atOnceRefused checks that a start is refused without waiting.
@@ -32,7 +34,7 @@ func (s *talk) atOnceRefused(what string) {
 
 func TestALaterStartDoesNotTakeTheSlotThatAnEarlierOneWaitsFor(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 1 })
+		s := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 2, 1 })
 		busy := s.exec(does("prompt", "wait")).Process
 		s.call(messages.Poll{Process: busy, NoTimeout: true})
 		ending := s.exec(does("prompt,stubborn", "wait")).Process
@@ -49,7 +51,7 @@ func TestALaterStartDoesNotTakeTheSlotThatAnEarlierOneWaitsFor(t *testing.T) {
 
 func TestAStartWhoseTimeIsOverTakesWhatANewOneWouldGet(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 1 })
+		s := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 2, 1 })
 		busy := s.exec(does("prompt", "wait")).Process
 		poll := s.call(messages.Poll{Process: busy, NoTimeout: true})
 		ending := s.exec(does("prompt,stubborn", "wait")).Process
@@ -68,7 +70,7 @@ func TestAStartWhoseTimeIsOverTakesWhatANewOneWouldGet(t *testing.T) {
 
 func TestStartsGetSlotsInTheirOrderWhicheverComesFree(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 3}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 3, 1 })
+		s := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 3, 1 })
 		pruned := does("prompt,stubborn", "wait")
 		pruned.Grace = new(time.Hour)
 		s.exec(pruned)
@@ -76,17 +78,17 @@ func TestStartsGetSlotsInTheirOrderWhicheverComesFree(t *testing.T) {
 		s.exec(does("prompt", "wait"))
 		s.call(messages.Terminate{Process: ending, Grace: new(time.Hour)}) // and be in use by that
 		synctest.Wait()
-		time.Sleep(DefaultAftermath)
+		time.Sleep(shared.DefaultTeardown)
 		var starts []messages.ProcessID
 		for n := range 2 { // the first is a guest until the runtime refuses it
-			time.Sleep(time.Duration(n) * DefaultAftermath)
+			time.Sleep(time.Duration(n) * shared.DefaultTeardown)
 			start := s.exec(yields(2*messages.MinYield, "prompt", "wait"))
 			waits(t, start, "for the slot of another process")
 			starts = append(starts, start.Process)
 		}
 		s.kill(ending)
 		runs(t, s, starts[0])
-		if info := must[messages.ProcessInfo](b.host, s.supervisor, DescribeProcess{starts[1]}); info.State != messages.StateStarting {
+		if info := must[messages.ProcessInfo](b.host, s.supervisor, protocol.DescribeProcess{Process: starts[1]}); info.State != messages.StateStarting {
 			t.Errorf("the second is %s", info.State)
 		}
 		time.Sleep(maxPruneGrace)
@@ -99,10 +101,10 @@ func TestStartsGetSlotsInTheirOrderWhicheverComesFree(t *testing.T) {
 
 func TestNoStartWaitsForTheSlotOfACommandThatMayBeTriedAgain(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 1, 1 })
+		s := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 1, 1 })
 		retried := s.call(yields(time.Minute, "prompt,parent", "denied", "exit:3", "retry"))
 		synctest.Wait()
-		time.Sleep(DefaultAftermath) // its exit is being judged, and its children hold no start back any more
+		time.Sleep(shared.DefaultTeardown) // its exit is being judged, and its children hold no start back any more
 		if info := s.list()[0]; info.State != messages.StateRunning {
 			t.Fatalf("%+v", info)
 		}
@@ -115,7 +117,7 @@ func TestNoStartWaitsForTheSlotOfACommandThatMayBeTriedAgain(t *testing.T) {
 // one that is being ended. The other session has the slot that is missing.
 func (b *bubble) crowded() (s *talk, ending messages.ProcessID, start *messages.Result, elsewhere func()) {
 	b.t.Helper()
-	s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 2 }), b.open(nil)
+	s, other := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 2, 2 }), b.open(nil)
 	away := other.exec(does("prompt", "wait")).Process
 	ending = s.exec(does("prompt,stubborn", "wait")).Process
 	s.endSlowly(ending)
@@ -182,7 +184,7 @@ func TestAStartThatHasASlotIsRefusedWhenItsTimeIsOver(t *testing.T) {
 
 func TestAGuestTakesAFreeSlotWhenItIsCounted(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
-		s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 }), b.open(nil)
+		s, other := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 }), b.open(nil)
 		elsewhere := other.exec(does("prompt", "wait")).Process
 		living := s.exec(does("prompt", "wait")).Process
 		refused := s.call(does("prompt", "wait"))
@@ -197,14 +199,14 @@ func TestAGuestTakesAFreeSlotWhenItIsCounted(t *testing.T) {
 
 func TestAStartThatWaitsSwapsItsClaimWithAGuest(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 4}, func(t *testing.T, b *bubble) {
-		s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 3, 0 }), b.open(nil)
+		s, other := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 3, 0 }), b.open(nil)
 		elsewhere := other.exec(does("prompt", "wait")).Process
 		slow := does("prompt,stubborn", "wait")
 		slow.Grace = new(time.Hour)
 		pruned, promised, living := s.exec(slow).Process, s.exec(does("prompt", "wait")).Process, s.exec(does("prompt", "wait")).Process
 		first := s.exec(yields(2*messages.MinYield, "prompt", "wait"))
 		waits(t, first, "for the slot of another process")
-		time.Sleep(DefaultAftermath)
+		time.Sleep(shared.DefaultTeardown)
 		other.kill(elsewhere)
 		call, guest := b.running(s, "prompt", "wait")
 		s.kill(promised)
@@ -222,12 +224,12 @@ func TestAStartThatWaitsSwapsItsClaimWithAGuest(t *testing.T) {
 
 func TestAStartThatWaitsForItsCountNeitherEndsOthersNorIsEnded(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
-		s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 }), b.open(nil)
+		s, other := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 }), b.open(nil)
 		other.exec(does("prompt", "wait"))
 		ending := s.exec(does("prompt,stubborn", "wait")).Process
 		end := s.call(messages.Terminate{Process: ending, Grace: new(time.Hour)})
 		synctest.Wait()
-		time.Sleep(DefaultAftermath)
+		time.Sleep(shared.DefaultTeardown)
 		refused := s.call(yields(time.Minute, "prompt", "wait"))
 		synctest.Wait()
 		start := s.exec(yields(messages.MinYield, "prompt", "wait"))
@@ -247,7 +249,7 @@ func TestAStartThatWaitsForItsCountNeitherEndsOthersNorIsEnded(t *testing.T) {
 
 func TestAStartThatWaitsIsRefusedAtOnceWhileTheSpawnerHangs(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
-		s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 2 }), b.open(nil)
+		s, other := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 2, 2 }), b.open(nil)
 		_, hanging := b.running(other, "spawn=hang", "wait")
 		ending := s.exec(does("prompt,stubborn", "wait")).Process
 		s.endSlowly(ending)
@@ -268,7 +270,7 @@ func TestAStartThatWaitsIsRefusedAtOnceWhileTheSpawnerHangs(t *testing.T) {
 
 func TestAStartWithAVictimTakesASlotThatComesFreeBefore(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 3}, func(t *testing.T, b *bubble) {
-		s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 3, 0 }), b.open(nil)
+		s, other := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 3, 0 }), b.open(nil)
 		away := other.exec(does("prompt", "wait")).Process
 		slow := does("prompt,stubborn", "wait")
 		slow.Grace = new(time.Hour)
@@ -277,7 +279,7 @@ func TestAStartWithAVictimTakesASlotThatComesFreeBefore(t *testing.T) {
 		synctest.Wait()
 		held := s.exec(yields(messages.MinYield, "prompt", "wait")) // its call has gone when it wants a slot, so it will be no guest
 		waits(t, held, "for the processes of an earlier command")
-		time.Sleep(DefaultAftermath - messages.MinYield - 100*time.Millisecond)
+		time.Sleep(shared.DefaultTeardown - messages.MinYield - 100*time.Millisecond)
 		_, err := ask[any](b.host, s.supervisor, yields(time.Minute, "prompt", "wait")) // it has the last slot when the other wants one
 		wantError(t, "the one without a slot of the runtime", err, messages.ErrLimitReached)
 		other.kill(away)
@@ -292,7 +294,7 @@ func TestAStartWithAVictimTakesASlotThatComesFreeBefore(t *testing.T) {
 
 func TestAGuestThatTheRuntimeRefusesTakesAFreeSlot(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
-		s, other := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 }), b.open(nil)
+		s, other := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 }), b.open(nil)
 		other.exec(does("prompt", "wait"))
 		slow := does("prompt,stubborn", "wait")
 		slow.Grace = new(time.Hour)
@@ -303,7 +305,7 @@ func TestAGuestThatTheRuntimeRefusesTakesAFreeSlot(t *testing.T) {
 		waits(t, guest, "for the slot of another process")
 		_, err := refused.reply()
 		wantError(t, "the one without a slot of the runtime", err, messages.ErrLimitReached)
-		time.Sleep(DefaultAftermath) // the victim holds no start back any more
+		time.Sleep(shared.DefaultTeardown) // the victim holds no start back any more
 		s.atOnceRefused("a later start")
 		s.kill(victim)
 		runs(t, s, guest.Process)

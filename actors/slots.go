@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -75,7 +76,7 @@ func (v *supervisor) takeFree(e *entry) bool {
 // awaitSlot lets a start wait for a slot; after its patience it is refused, unless a process is being ended for it.
 func (v *supervisor) awaitSlot(e *entry, patience time.Duration) {
 	e.place.until = time.Now().Add(patience)
-	v.ctx.Send(e.actor, startWaits{"for the slot of another process, which is being ended"})
+	v.ctx.Send(e.actor, protocol.StartWaits{What: "for the slot of another process, which is being ended"})
 	v.ctx.After(patience, slotOverdue{e.info.Process})
 }
 
@@ -142,13 +143,13 @@ func (v *supervisor) slotOverdue(id messages.ProcessID) {
 // refuse ends a start.
 func (v *supervisor) refuse(e *entry, why *messages.Error) {
 	v.ask(v.vacate(e))
-	v.ctx.Send(e.actor, slot{why})
+	v.ctx.Send(e.actor, protocol.Slot{Refused: why})
 }
 
 // takeSlot asks the runtime's actor, which counts over all sessions.
 func (v *supervisor) takeSlot(e *entry) {
 	e.place.asked = true
-	v.ctx.Request(v.runtime, takeSlot{e.info.Process})
+	v.ctx.Request(v.runtime, protocol.TakeSlot{Process: e.info.Process})
 }
 
 // choose finds a process to end so that another can start; nil if there is none.
@@ -171,7 +172,7 @@ func (v *supervisor) prune(e *entry) {
 	if !e.place.pruned {
 		e.place.pruned = true
 		v.unwanted(e)
-		v.ctx.Send(e.actor, request{message: messages.Terminate{Process: e.info.Process, By: messages.TerminatedByPrune}})
+		v.ctx.Send(e.actor, protocol.Request{Message: messages.Terminate{Process: e.info.Process, By: messages.TerminatedByPrune}})
 	}
 }
 
@@ -196,37 +197,37 @@ func (v *supervisor) yielded(id messages.ProcessID) {
 }
 
 // slotAwaited says why slotTaken is not there yet.
-func (v *supervisor) slotAwaited(m slotAwaited) {
-	if e := v.entries[m.id]; e != nil && e.place.asked && !e.place.granted {
-		v.ctx.Send(e.actor, startWaits{"for a slot: all sessions together have as many processes as they may"})
+func (v *supervisor) slotAwaited(m protocol.SlotAwaited) {
+	if e := v.entries[m.Process]; e != nil && e.place.asked && !e.place.granted {
+		v.ctx.Send(e.actor, protocol.StartWaits{What: "for a slot: all sessions together have as many processes as they may"})
 	}
 }
 
 // slotTaken is the answer of the runtime's actor.
-func (v *supervisor) slotTaken(m slotTaken) {
-	e := v.entries[m.id]
+func (v *supervisor) slotTaken(m protocol.SlotTaken) {
+	e := v.entries[m.Process]
 	switch {
-	case e == nil && m.err == nil: // it ended meanwhile
-		v.ctx.Request(v.runtime, giveSlot{})
+	case e == nil && m.Err == nil: // it ended meanwhile
+		v.ctx.Request(v.runtime, protocol.GiveSlot{})
 	case e == nil:
-	case e.place.granted && m.err == nil: // it has inherited another meanwhile
-		v.ctx.Request(v.runtime, giveSlot{})
+	case e.place.granted && m.Err == nil: // it has inherited another meanwhile
+		v.ctx.Request(v.runtime, protocol.GiveSlot{})
 	case e.place.granted:
-	case m.err != nil && e.place.guest: // the guest waits: the session gets no more than it has
+	case m.Err != nil && e.place.guest: // the guest waits: the session gets no more than it has
 		e.place.asked, e.place.guest = false, false
 		v.slots.guests--
 		v.awaitVictim(e)
 		if v.takeFree(e) {
 			v.dropClaim(e)
 		}
-	case m.err != nil:
+	case m.Err != nil:
 		e.place.asked = false
-		if !v.mayWait(e, m.err) {
-			v.refuse(e, m.err)
+		if !v.mayWait(e, m.Err) {
+			v.refuse(e, m.Err)
 		}
 	default:
 		v.granted(e)
-		v.ctx.Send(e.actor, slot{})
+		v.ctx.Send(e.actor, protocol.Slot{})
 	}
 }
 
@@ -246,7 +247,7 @@ func (v *supervisor) granted(e *entry) {
 		v.dropSuccessor(e)
 	}
 	if v.slots.granted++; v.slots.granted >= v.config.WarnProcesses {
-		v.bus.Publish(messages.ProcessWarning{Origin: v.origin(e), Processes: v.slots.granted, Max: v.config.MaxProcesses,
+		v.Bus.Publish(messages.ProcessWarning{Origin: v.origin(e), Processes: v.slots.granted, Max: v.config.MaxProcesses,
 			Text: warningText(v.config.WarnProcesses, v.slots.granted)})
 	}
 }
@@ -260,16 +261,16 @@ func warningText(threshold, now int) string {
 // session takes the count on the way.
 func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
 	if e.place.asked && !e.place.granted {
-		v.ctx.Request(v.runtime, withdrawSlot{e.info.Process})
+		v.ctx.Request(v.runtime, protocol.WithdrawSlot{Process: e.info.Process})
 	}
-	end := counted{cause: cause, slot: e.place.granted}
+	end := protocol.Counted{Cause: cause, Slot: e.place.granted}
 	if e.place.granted {
 		v.slots.granted--
 	}
 	heir := v.vacate(e)
 	uncounted := slices.IndexFunc(v.slots.successors, func(other *entry) bool { return other.place.slot })
-	if end.slot && uncounted >= 0 {
-		end.slot, end.inherited = false, true
+	if end.Slot && uncounted >= 0 {
+		end.Slot, end.Inherited = false, true
 		v.inherit(v.slots.successors[uncounted])
 	}
 	v.ask(heir)
@@ -279,11 +280,11 @@ func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
 // inherit counts a start in the place of a process that has ended.
 func (v *supervisor) inherit(e *entry) {
 	if e.place.asked {
-		v.ctx.Request(v.runtime, withdrawSlot{e.info.Process})
+		v.ctx.Request(v.runtime, protocol.WithdrawSlot{Process: e.info.Process})
 	}
 	e.place.asked = true
 	v.granted(e)
-	v.ctx.Send(e.actor, slot{})
+	v.ctx.Send(e.actor, protocol.Slot{})
 }
 
 // ask takes care that the runtime's actor has been asked about a process that has got a slot; nil is none.

@@ -9,6 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/probe"
 )
@@ -108,7 +110,7 @@ func fill(s *talk, n int) []messages.ProcessID {
 
 func TestAtTheCapExactlyTheLeastRecentlyUsedIsPruned(t *testing.T) {
 	h := newHost(t, hostOptions{})
-	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 6, 2 })
+	s := h.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 6, 2 })
 	ids := fill(s, 6)
 	poll := s.call(messages.Poll{Process: ids[1]})
 	s.call(messages.WriteStdin{Process: ids[0], Bytes: []byte("used"), UntilTaken: true}).reply() // so the third is the next
@@ -133,7 +135,7 @@ func TestAtTheCapExactlyTheLeastRecentlyUsedIsPruned(t *testing.T) {
 
 func TestTheCapIsHardAndTheErrorNamesTheBusy(t *testing.T) {
 	h := newHost(t, hostOptions{})
-	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 3, 1 })
+	s := h.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 3, 1 })
 	ids := fill(s, 3)
 	var polls []waiting
 	for _, id := range ids {
@@ -159,7 +161,7 @@ func TestTheCapIsHardAndTheErrorNamesTheBusy(t *testing.T) {
 
 func TestNoProcessIsPrunedWhileAnExitedOneIsBusy(t *testing.T) {
 	h := newHost(t, hostOptions{})
-	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 4, 1 })
+	s := h.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 4, 1 })
 	kept := quick("sleep 1000 & exit 5")
 	kept.OnLeaderExit = messages.LeaderExitKeepsTree
 	exited := s.exec(kept).Process
@@ -187,7 +189,7 @@ func TestNoProcessIsPrunedWhileAnExitedOneIsBusy(t *testing.T) {
 
 func TestAQuickCommandEndsNoOtherProcess(t *testing.T) {
 	h := newHost(t, hostOptions{})
-	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 4, 0 })
+	s := h.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 4, 0 })
 	ids := fill(s, 4)
 	for range 3 {
 		var calls []waiting
@@ -240,7 +242,7 @@ func (s *talk) started(n int) {
 
 func TestWhereTheRuntimeHasNoSlotForAGuestItsVictimGivesItsOwn(t *testing.T) {
 	h := newHost(t, hostOptions{max: 4})
-	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 4, 1 })
+	s := h.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 4, 1 })
 	ids := fill(s, 4)
 	next := s.exec(quick(idle)).Process
 	if end := s.ended(ids[0]); end.By != messages.TerminatedByPrune {
@@ -251,7 +253,7 @@ func TestWhereTheRuntimeHasNoSlotForAGuestItsVictimGivesItsOwn(t *testing.T) {
 	for _, id := range append(ids[1:], next) {
 		polls = append(polls, s.call(messages.Poll{Process: id, NoTimeout: true}))
 	}
-	must[messages.Processes](h, s.supervisor, ListProcesses{})
+	must[messages.Processes](h, s.supervisor, protocol.ListProcesses{})
 	for range 3 { // a refused command ends no other process
 		_, err := ask[any](h, s.supervisor, quick(idle))
 		wantError(t, "one too many", err, messages.ErrLimitReached)
@@ -264,7 +266,7 @@ func TestWhereTheRuntimeHasNoSlotForAGuestItsVictimGivesItsOwn(t *testing.T) {
 
 func TestAWarningNearTheCap(t *testing.T) {
 	h := newHost(t, hostOptions{})
-	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.WarnProcesses = 5, 3 })
+	s := h.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.WarnProcesses = 5, 3 })
 	fill(s, 5)
 	for range 5 {
 		probe.Expect[messages.ExecStarted](s.events, patience, nil)
@@ -287,7 +289,7 @@ func TestAWarningNearTheCap(t *testing.T) {
 
 func TestABurstIsWarnedAboutAsOftenAsItsCommandsOneByOne(t *testing.T) {
 	h := newHost(t, hostOptions{})
-	s := h.open(func(c *SessionConfig) { c.MaxProcesses, c.WarnProcesses = 8, 7 })
+	s := h.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.WarnProcesses = 8, 7 })
 	for range 8 {
 		s.call(shell("sleep 60"))
 	}
@@ -317,7 +319,7 @@ func TestTheRuntimesCapHoldsOverAllSessions(t *testing.T) {
 		t.Error(err)
 	}
 	wantCode(t, other.exec(shell("exit 0")), 0)
-	must[Done](h, one.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
+	must[protocol.Done](h, one.supervisor, protocol.CloseSession{By: messages.TerminatedBySessionClose})
 	awaitThat(t, "the slots came back", func() bool { got := h.stats(); return got.Processes == 1 && got.Sessions == 1 })
 	last := h.open(nil)
 	fill(last, 2)
@@ -344,7 +346,7 @@ func TestASessionThatEndsWaitsForNoSlot(t *testing.T) {
 	one, other, third := h.open(nil), h.open(nil), h.open(nil)
 	mine := fill(one, 1)
 	waits := other.call(quick(idle))
-	must[Done](h, other.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
+	must[protocol.Done](h, other.supervisor, protocol.CloseSession{By: messages.TerminatedBySessionClose})
 	_, err := waits.reply()
 	wantError(t, "the one that waited", err, messages.ErrProcessEnded)
 	if _, err := one.terminate(mine[0]); err != nil {
@@ -364,7 +366,7 @@ func TestIdsAreDeterministicIfAskedAndOtherwiseInTheirRange(t *testing.T) {
 	if !slices.Equal(ids, []messages.ProcessID{1000, 1001, 1002}) {
 		t.Errorf("%v", ids)
 	}
-	random := h.open(func(c *SessionConfig) { c.DeterministicIDs = false })
+	random := h.open(func(c *shared.SessionConfig) { c.DeterministicIDs = false })
 	seen := map[messages.ProcessID]bool{}
 	for _, id := range fill(random, 20) {
 		if id < 1000 || id > 99_999 || seen[id] {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -44,20 +45,20 @@ func (s *talk) kill(id messages.ProcessID) {
 // grace that it is given.
 func (b *bubble) full(most int) (s *talk, living []messages.ProcessID, ending messages.ProcessID, end waiting) {
 	b.t.Helper()
-	s = b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = most, most })
+	s = b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = most, most })
 	for range most - 1 {
 		living = append(living, s.exec(does("prompt", "wait")).Process)
 	}
 	ending = s.exec(does("prompt,stubborn", "wait")).Process
 	end = s.call(messages.Terminate{Process: ending, Grace: new(time.Hour)})
 	synctest.Wait()
-	time.Sleep(DefaultAftermath) // it holds no start back any more
+	time.Sleep(shared.DefaultTeardown) // it holds no start back any more
 	return s, living, ending, end
 }
 
 func TestAStartThatATreeHoldsBackGetsTheSlotOfThatTree(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 1, 1 })
+		s := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 1, 1 })
 		s.exec(yields(time.Second, "prompt", "leave:0", "sleep:500"))
 		wantCode(t, s.exec(yields(time.Minute, "prompt", "exit:3")), 3)
 	})
@@ -126,14 +127,14 @@ func TestAStartThatEndsWhileItWaitsLeavesTheSlotToTheNext(t *testing.T) {
 
 func TestAStartThatWaitsGoesBeforeAGuest(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
-		s := b.open(func(c *SessionConfig) { c.MaxProcesses, c.Protected = 2, 1 })
+		s := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 2, 1 })
 		living := s.exec(does("prompt", "wait")).Process
 		ending := s.exec(does("prompt,stubborn", "wait")).Process
 		guest := s.call(yields(messages.MaxYield, "prompt", "wait"))
 		synctest.Wait()
 		s.call(messages.Terminate{Process: ending, Grace: new(time.Hour)})
 		synctest.Wait()
-		time.Sleep(DefaultAftermath)
+		time.Sleep(shared.DefaultTeardown)
 		second := s.exec(yields(messages.MinYield, "prompt", "wait"))
 		waits(t, second, "for the slot of another process")
 		s.kill(ending)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -32,7 +33,7 @@ func (p *process) startSpawning(number int) *spawning {
 	wanted, callOff := context.WithCancel(context.Background())
 	s.callOff = callOff
 	self, supervisor, id := p.ctx.Self(), p.supervisor, p.id // the goroutines must not touch the actor
-	launch, spawner := p.decision.launch, p.spawner
+	launch, spawner := p.decision.launch, p.Spawner
 	born := make(chan struct{}, 1) // room for one: a child is born once
 	launch.Events = relay(s.system, self, supervisor, id, number, born)
 	begin := p.ctx.Detach
@@ -47,7 +48,7 @@ func (p *process) startSpawning(number int) *spawning {
 			case result.err == nil:
 				launch.Events(ptyio.Spawned{Child: result.child}) // in case the spawner has not reported it
 			case len(born) == 0: // otherwise the child that it reported before it failed lives
-				s.system.Send(supervisor, unborn{id, number})
+				s.system.Send(supervisor, protocol.NoChild{Process: id, Attempt: number})
 				s.system.Send(self, spawnFailed{number, result.err})
 			}
 			s.returned()
@@ -95,7 +96,7 @@ func relay(sys *system.System, process, supervisor *system.PID, id messages.Proc
 					spawned.Child = abandonedOnce{spawned.Child, make(chan struct{}, 1)}
 					e = spawned
 				}
-				event := childEvent{id: id, attempt: number, event: e, pid: pidOf(spawned.Child)}
+				event := protocol.ChildEvent{Process: id, Attempt: number, Event: e, PID: pidOf(spawned.Child)}
 				sys.Send(supervisor, event)
 				sys.Send(process, event)
 				close(told)
@@ -104,7 +105,7 @@ func relay(sys *system.System, process, supervisor *system.PID, id messages.Proc
 			}
 			return
 		}
-		var event any = childEvent{id: id, attempt: number, event: e} // made once for both
+		var event any = protocol.ChildEvent{Process: id, Attempt: number, Event: e} // made once for both
 		switch e.(type) {
 		case ptyio.Exited, ptyio.Background, ptyio.TreeEnded:
 			sys.Send(supervisor, event)
@@ -118,7 +119,7 @@ func (s *spawning) returned() {
 	select {
 	case s.fate <- struct{}{}:
 	default:
-		s.system.Send(s.runtime, spawnerHangs{-1})
+		s.system.Send(s.runtime, protocol.SpawnerHangs{Change: -1})
 	}
 }
 
@@ -127,7 +128,7 @@ func (s *spawning) returned() {
 func (s *spawning) giveUp() bool {
 	select {
 	case s.fate <- struct{}{}:
-		s.system.Send(s.runtime, spawnerHangs{1})
+		s.system.Send(s.runtime, protocol.SpawnerHangs{Change: 1})
 		return true
 	default:
 		return false // its result is about to arrive
@@ -137,5 +138,5 @@ func (s *spawning) giveUp() bool {
 // callOff cancels the spawner's work, and stops waiting if the spawner does not return in time.
 func (p *process) callOff() {
 	p.attempt.spawning.callOff()
-	p.ctx.After(p.patience.Spawn, spawnOverdue{p.attempt.number})
+	p.ctx.After(p.Patience.Spawn, spawnOverdue{p.attempt.number})
 }

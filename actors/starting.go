@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -43,7 +44,7 @@ func (s *starting) begin(p *process) {
 			Detail: "their paths lead elsewhere each time that they are followed; name paths that nothing replaces meanwhile"})
 		return
 	}
-	plan, spawner, request := p.plan(), p.spawner, d.request
+	plan, spawner, request := p.plan(), p.Spawner, d.request
 	p.look(func(ctx context.Context) any {
 		if maps.Equal(locate(ctx, spawner.Resolver(), request), request.Located) {
 			return planned{}
@@ -74,19 +75,19 @@ func (s *starting) planned(p *process, d *decision) {
 
 func (s *starting) receive(p *process, message any) bool {
 	switch m := message.(type) {
-	case slot:
+	case protocol.Slot:
 		if s.left || s.granted {
 			return true
 		}
-		if m.refused != nil {
-			p.failed(m.refused)
+		if m.Refused != nil {
+			p.failed(m.Refused)
 			return true
 		}
 		s.waits, s.granted = "", true
 		s.begin(p)
 	case planned:
 		s.planned(p, m.decision)
-	case verdict:
+	case protocol.Verdict:
 		if !s.asking {
 			return false
 		}
@@ -95,20 +96,20 @@ func (s *starting) receive(p *process, message any) bool {
 			p.tellProgress()
 			s.begin(p)
 		}
-	case startWaits:
-		s.waits = m.what
+	case protocol.StartWaits:
+		s.waits = m.What
 	case spawnFailed:
 		p.failed(m.err)
 	case spawnOverdue:
 		if p.attempt.spawning.giveUp() {
 			p.failed(errSpawnerHangs)
 		}
-	case childEvent:
-		spawned, born := m.event.(ptyio.Spawned)
+	case protocol.ChildEvent:
+		spawned, born := m.Event.(ptyio.Spawned)
 		if !born {
 			return p.attempt.keepEarly(m)
 		}
-		p.born(spawned, m.pid)
+		p.born(spawned, m.PID)
 		p.advance(&running{})
 		p.answerStart() // a caller with the answer finds the process listed as running
 		p.catchUp()

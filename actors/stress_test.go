@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/tests/probe"
@@ -151,7 +153,7 @@ func TestManyLivesEndOnceAsAnObserverSawThem(t *testing.T) {
 // number of those that live until its end.
 func liveAndDie(h *host, saw *observer, session, each int) map[string]int {
 	prunes := session%10 == 9
-	s := h.open(func(c *SessionConfig) {
+	s := h.open(func(c *shared.SessionConfig) {
 		c.Session = messages.SessionID(fmt.Sprint("life-", session))
 		if prunes {
 			c.MaxProcesses, c.Protected = 4, 1
@@ -182,7 +184,7 @@ func liveAndDie(h *host, saw *observer, session, each int) map[string]int {
 			l.then(s, r.Process)
 		}
 	}
-	must[Done](h, s.supervisor, CloseSession{By: messages.TerminatedBySessionClose})
+	must[protocol.Done](h, s.supervisor, protocol.CloseSession{By: messages.TerminatedBySessionClose})
 	for range each {
 		probe.Expect[messages.ExecEnded](s.events, patience, nil)
 	}

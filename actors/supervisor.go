@@ -3,6 +3,8 @@ package actors
 import (
 	"fmt"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
@@ -10,11 +12,11 @@ import (
 // supervisor is the actor that owns the processes of one session. It routes requests, knows every open call, keeps the
 // limits, and remembers the processes that have ended.
 type supervisor struct {
-	*surroundings
+	*shared.Session
 	ctx      *system.Context
-	config   SessionConfig
+	config   shared.SessionConfig
 	runtime  *system.PID
-	settings *settings
+	settings *shared.Settings
 	paused   int // PauseYields not yet resumed
 
 	entries map[messages.ProcessID]*entry
@@ -28,10 +30,10 @@ type supervisor struct {
 	closing bool // nothing new is started, and the session ends with its last process
 }
 
-func newSupervisor(config SessionConfig, around *surroundings, runtime, keeper *system.PID, rules newRules) *supervisor {
-	settings := config.settings()
-	settings.rules = rules.rules
-	return &supervisor{surroundings: around, runtime: runtime, config: config, settings: settings.built(), entries: map[messages.ProcessID]*entry{}, endings: map[*entry]struct{}{},
+func newSupervisor(config shared.SessionConfig, given *shared.Session, runtime, keeper *system.PID, rules protocol.NewRules) *supervisor {
+	settings := config.Settings()
+	settings.Rules = rules.Rules
+	return &supervisor{Session: given, runtime: runtime, config: config, settings: settings.Built(), entries: map[messages.ProcessID]*entry{}, endings: map[*entry]struct{}{},
 		asking: consultation{keeper: keeper, rules: rules, turn: make(chan struct{}, 1)}, ids: ids{random: !config.DeterministicIDs}}
 }
 
@@ -50,7 +52,7 @@ func (v *supervisor) handle(message any) {
 	switch m := message.(type) {
 	case system.Started:
 		v.startApproval()
-		v.settings.enclose(v.ctx.Detach, v.spawner, v.protected)
+		v.settings.Enclose(v.ctx.Detach, v.Spawner, v.Protected)
 	case system.Stopping:
 		v.leave(nil)
 	case system.Crashing:
@@ -59,11 +61,11 @@ func (v *supervisor) handle(message any) {
 		v.crashed(m)
 	case system.Terminated, system.WorkPanicked, system.WorkLeft: // of a lookup, whose result says so
 	case messages.ExecCommand:
-		v.exec(order{ExecCommand: m})
-	case StartCommand:
-		v.exec(order{ExecCommand: m.ExecCommand, start: true})
+		v.exec(shared.Command{ExecCommand: m})
+	case protocol.StartCommand:
+		v.exec(shared.Command{ExecCommand: m.ExecCommand, StartOnly: true})
 	case messages.RunCommand:
-		v.exec(orderOf(&m))
+		v.exec(shared.CommandOf(&m))
 	case messages.WriteStdin:
 		v.write(m)
 	case messages.Poll:
@@ -80,14 +82,14 @@ func (v *supervisor) handle(message any) {
 		v.awaitExit(m)
 	case messages.Terminate:
 		v.terminate(m)
-	case TerminateAll:
+	case protocol.TerminateAll:
 		v.terminateAll(m.By)
-	case EndOwner:
+	case protocol.EndOwner:
 		v.endOwner(m.Owner)
-	case CloseSession:
+	case protocol.CloseSession:
 		v.closing = true
 		v.terminateAll(m.By)
-	case CancelWait:
+	case protocol.CancelWait:
 		v.cancel(m)
 	default:
 		v.manage(m)
@@ -97,24 +99,24 @@ func (v *supervisor) handle(message any) {
 // manage handles requests about the session as a whole.
 func (v *supervisor) manage(message any) {
 	switch m := message.(type) {
-	case ListProcesses:
+	case protocol.ListProcesses:
 		v.ctx.Respond(v.list(m))
-	case DescribeProcess:
+	case protocol.DescribeProcess:
 		v.ctx.Respond(v.describe(m.Process))
 	case messages.UpdateEnvironment:
 		v.update(m)
-	case ResolveDir:
-		v.ctx.Respond(v.settings.within(m.Dir))
-	case PauseYields:
+	case protocol.ResolveDir:
+		v.ctx.Respond(v.settings.Within(m.Dir))
+	case protocol.PauseYields:
 		v.pause(1)
-	case ResumeYields:
+	case protocol.ResumeYields:
 		v.pause(-1)
-	case messages.Decide, ListQuestions, ListGrants, messages.RevokeGrant:
+	case messages.Decide, protocol.ListQuestions, protocol.ListGrants, messages.RevokeGrant:
 		v.toApproval(m)
-	case newRules:
+	case protocol.NewRules:
 		v.newRules(m)
-	case trimRecords:
-		v.trimRecords(m.left)
+	case protocol.TrimRecords:
+		v.trimRecords(m.Left)
 	case expireRecords:
 		v.expireRecords()
 	default:
@@ -125,41 +127,41 @@ func (v *supervisor) manage(message any) {
 // internal handles messages from processes, their children and the runtime's actor.
 func (v *supervisor) internal(message any) {
 	switch m := message.(type) {
-	case request:
+	case protocol.Request:
 		v.tooLate(m)
-	case answered:
-		v.answered(m.call)
-	case progress:
+	case protocol.Answered:
+		v.answered(m.Call)
+	case protocol.Progress:
 		v.progress(m)
-	case wantSlot:
-		v.progress(m.progress)
-		v.wantSlot(m.id)
-	case slotTaken:
+	case protocol.WantSlot:
+		v.progress(m.Progress)
+		v.wantSlot(m.Process)
+	case protocol.SlotTaken:
 		v.slotTaken(m)
-	case slotAwaited:
+	case protocol.SlotAwaited:
 		v.slotAwaited(m)
 	case slotOverdue:
 		v.slotOverdue(m.id)
-	case yielded:
-		v.yielded(m.id)
-	case consult:
+	case protocol.Yielded:
+		v.yielded(m.Process)
+	case protocol.Consult:
 		v.consult(m)
-	case withdraw:
-		v.withdraw(m.id)
-	case verdict:
+	case protocol.Withdraw:
+		v.withdraw(m.Process)
+	case protocol.Verdict:
 		v.verdict(m)
 	case lineWaited:
 		v.asking.timer = nil
 		v.serveLine()
-	case turnAborted:
-		v.letOwnedGo(m.owner)
-	case childEvent:
+	case protocol.OwnerAborted:
+		v.letOwnedGo(m.Owner)
+	case protocol.ChildEvent:
 		v.childEvent(m)
-	case unborn:
+	case protocol.NoChild:
 		v.unborn(m)
-	case ended:
+	case protocol.Ended:
 		v.ended(m)
-	case lastWords:
+	case protocol.Handover:
 		v.lastWords(m)
 	case aftermathOver:
 		v.aftermathOver(m.id)
@@ -172,7 +174,7 @@ func (v *supervisor) internal(message any) {
 }
 
 // exec gives a command an id and an actor.
-func (v *supervisor) exec(o order) {
+func (v *supervisor) exec(o shared.Command) {
 	if v.closing {
 		v.ctx.Respond(&messages.Error{Code: messages.ErrClosed, Op: "exec", Detail: "the session is closing"})
 		return
@@ -180,7 +182,7 @@ func (v *supervisor) exec(o order) {
 	if o.OnLeaderExit == "" {
 		o.OnLeaderExit = v.config.OnLeaderExit
 	}
-	if err := v.settings.check(&o); err != nil {
+	if err := v.settings.Check(&o); err != nil {
 		v.ctx.Respond(err)
 		return
 	}
@@ -189,13 +191,13 @@ func (v *supervisor) exec(o order) {
 		return
 	}
 	id := v.reserve()
-	p := &process{surroundings: v.surroundings, supervisor: v.ctx.Self(), runtime: v.runtime, id: id, order: o, settings: v.settings, paused: v.paused}
+	p := &process{Session: v.Session, supervisor: v.ctx.Self(), runtime: v.runtime, id: id, order: o, settings: v.settings, paused: v.paused}
 	e := newEntry(id, &o, v.ctx.Spawn("process", p.receive))
-	e.span = v.telemetry.began()
+	e.span = v.Telemetry.Began()
 	v.entries[id] = e
 	v.use(e)
 	v.asking.line = append(v.asking.line, e)
-	v.ctx.Send(e.actor, begin{v.open(e)})
+	v.ctx.Send(e.actor, protocol.Begin{Caller: v.open(e)})
 }
 
 // maxQueued bounds the commands of a session that wait for a slot or for an earlier step.
@@ -211,7 +213,7 @@ func (v *supervisor) lookup(id messages.ProcessID, message any) *entry {
 		return nil
 	}
 	if v.records.find(id) != nil {
-		v.answerRecord(request{caller: v.newCall(), message: message})
+		v.answerRecord(protocol.Request{Caller: v.newCall(), Message: message})
 		return nil
 	}
 	v.ctx.Respond(unknownProcess(id))
@@ -226,7 +228,7 @@ func unknownProcess(id messages.ProcessID) *messages.Error {
 // route passes on a request that does not count as use of the process.
 func (v *supervisor) route(id messages.ProcessID, message any) {
 	if e := v.lookup(id, message); e != nil {
-		v.ctx.Send(e.actor, request{v.open(e), message})
+		v.ctx.Send(e.actor, protocol.Request{Caller: v.open(e), Message: message})
 	}
 }
 
@@ -234,7 +236,7 @@ func (v *supervisor) route(id messages.ProcessID, message any) {
 func (v *supervisor) call(id messages.ProcessID, message any) {
 	if e := v.lookup(id, message); e != nil {
 		v.use(e)
-		v.ctx.Send(e.actor, request{v.open(e), message})
+		v.ctx.Send(e.actor, protocol.Request{Caller: v.open(e), Message: message})
 	}
 }
 
@@ -250,13 +252,13 @@ func (v *supervisor) write(m messages.WriteStdin) {
 func (v *supervisor) pause(change int) {
 	if v.paused+change >= 0 {
 		v.paused += change
-		var message any = resume{}
+		var message any = protocol.Resume{}
 		if change > 0 {
-			message = pause{}
+			message = protocol.Pause{}
 		}
 		for _, e := range v.entries {
 			v.ctx.Send(e.actor, message)
 		}
 	}
-	v.ctx.Respond(Done{})
+	v.ctx.Respond(protocol.Done{})
 }

@@ -3,6 +3,9 @@ package actors
 import (
 	"fmt"
 
+	"github.com/execbus/execbus/actors/internal/output"
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -11,18 +14,18 @@ import (
 // takeover is a process whose actor has crashed: its supervisor ends the rest of it, and publishes its end.
 type takeover struct {
 	record    *messages.EndRecord
-	output    output // its output so far
-	will      will
+	output    output.Output // its output so far
+	will      protocol.EndEvent
 	crashed   bool // the crash was reported, and its calls are answered
 	abandoned bool // its child was told to end
 	disowned  bool // the end of its child is not waited for any more
 }
 
 // lastWords keeps the obligations that a crashing process leaves. The report of the crash follows.
-func (v *supervisor) lastWords(m lastWords) {
-	if e := v.entries[m.id]; e != nil {
+func (v *supervisor) lastWords(m protocol.Handover) {
+	if e := v.entries[m.Process]; e != nil {
 		e.takeover = &takeover{record: &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status, Detail: "its actor crashed"},
-			output: m.output, will: m.will}
+			output: m.Output, will: m.Event}
 	}
 }
 
@@ -39,7 +42,7 @@ func (v *supervisor) crashed(m system.Crashed) {
 			return
 		}
 	}
-	v.cancel(CancelWait{Waiter: m.PID.Id}) // the calls for which the crashed actor waited
+	v.cancel(protocol.CancelWait{Waiter: m.PID.Id}) // the calls for which the crashed actor waited
 	for id, c := range v.calls.table {
 		if c.home != nil && c.home.Equal(m.PID) {
 			v.reply(id, &messages.Error{Code: messages.ErrRuntimeFailure, Op: "wait", Detail: fmt.Sprintf("its actor crashed: %v", m.Reason)})
@@ -52,7 +55,7 @@ func (v *supervisor) takeOver(e *entry, reason any) {
 		return
 	}
 	if e.takeover == nil { // it crashed at its very beginning
-		e.takeover = &takeover{output: newOutput(), will: will{bus: v.bus, origin: v.origin(e)}}
+		e.takeover = &takeover{output: output.New(), will: protocol.EndEvent{Bus: v.Bus, Origin: v.origin(e)}}
 	}
 	failure := crashError(e.info.Process, fmt.Sprintf("its actor crashed: %v", reason))
 	e.takeover.crashed = true
@@ -73,10 +76,10 @@ func (v *supervisor) takeOver(e *entry, reason any) {
 func (v *supervisor) abandonLeft(e *entry) {
 	if e.child != nil {
 		e.takeover.abandoned = true
-		abandon(e.child)
+		shared.Abandon(e.child)
 	}
 	if e.attempt < e.begun || e.child == nil || !ptyio.IsPrompt(e.child) { // the spawner may be a host's own, even if the child is prompt
-		v.ctx.After(v.patience.Spawn+v.patience.End, takeoverOverdue{e.info.Process})
+		v.ctx.After(v.Patience.Spawn+v.Patience.End, takeoverOverdue{e.info.Process})
 	}
 }
 
@@ -84,7 +87,7 @@ func (v *supervisor) takeoverOverdue(id messages.ProcessID) {
 	if e := v.entries[id]; e != nil && e.takeover != nil {
 		e.takeover.disowned = true
 		if e.child != nil && e.tree == nil {
-			report := unended(e.info.PID, []string{e.info.Label})
+			report := shared.NotEnded(e.info.PID, []string{e.info.Label})
 			e.tree = &report
 		}
 		v.closeTakeover(e)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/probe"
@@ -22,9 +24,9 @@ type talk struct {
 }
 
 // open opens a session; change may be nil.
-func (h *host) open(change func(*SessionConfig)) *talk {
+func (h *host) open(change func(*shared.SessionConfig)) *talk {
 	h.t.Helper()
-	config := SessionConfig{Session: messages.SessionID(fmt.Sprint("s", time.Now().UnixNano())), Dir: h.dir, Base: os.Environ(),
+	config := shared.SessionConfig{Session: messages.SessionID(fmt.Sprint("s", time.Now().UnixNano())), Dir: h.dir, Base: os.Environ(),
 		LongestPoll: messages.DefaultMaxPoll, OutputTokens: messages.DefaultOutputTokens, MaxProcesses: 64, WarnProcesses: 60,
 		Protected: 8, DeterministicIDs: true, Sandbox: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}}
 	if change != nil {
@@ -78,7 +80,7 @@ func (w waiting) answered(d time.Duration) bool {
 	return !errors.Is(err, context.DeadlineExceeded)
 }
 
-func (w waiting) cancel() { w.system.Send(w.supervisor, CancelWait{Waiter: w.PID().Id}) }
+func (w waiting) cancel() { w.system.Send(w.supervisor, protocol.CancelWait{Waiter: w.PID().Id}) }
 
 func (s *talk) exec(command any) *messages.Result {
 	s.t.Helper()
@@ -115,7 +117,7 @@ func (s *talk) typed(id messages.ProcessID, text string) {
 
 func (s *talk) list() messages.Processes {
 	s.t.Helper()
-	return must[messages.Processes](s.host, s.supervisor, ListProcesses{})
+	return must[messages.Processes](s.host, s.supervisor, protocol.ListProcesses{})
 }
 
 func (s *talk) terminate(id messages.ProcessID) (*messages.EndRecord, error) {
@@ -141,8 +143,8 @@ func (s *talk) endsOf(id messages.ProcessID) []messages.ExecEnded {
 }
 
 // quick is a command whose call answers as soon as the program runs.
-func quick(script string) StartCommand {
-	return StartCommand{messages.ExecCommand{Argv: []string{"bash", "-c", script}}}
+func quick(script string) protocol.StartCommand {
+	return protocol.StartCommand{ExecCommand: messages.ExecCommand{Argv: []string{"bash", "-c", script}}}
 }
 
 // shell is a command whose call waits for its end.
@@ -151,19 +153,19 @@ func shell(script string) messages.ExecCommand {
 }
 
 // onTerminal puts a command on a terminal.
-func onTerminal[C messages.ExecCommand | StartCommand](command C) C {
+func onTerminal[C messages.ExecCommand | protocol.StartCommand](command C) C {
 	switch c := any(&command).(type) {
 	case *messages.ExecCommand:
 		c.TTY = true
-	case *StartCommand:
+	case *protocol.StartCommand:
 		c.TTY = true
 	}
 	return command
 }
 
 // interactive is a shell that reads commands from a terminal and says nothing by itself. Such a shell ignores SIGTERM.
-func interactive() StartCommand {
-	return StartCommand{messages.ExecCommand{Argv: []string{"bash", "--norc", "--noprofile", "-i"}, TTY: true, Grace: new(50 * time.Millisecond),
+func interactive() protocol.StartCommand {
+	return protocol.StartCommand{ExecCommand: messages.ExecCommand{Argv: []string{"bash", "--norc", "--noprofile", "-i"}, TTY: true, Grace: new(50 * time.Millisecond),
 		Environment: &messages.EnvironmentPolicy{Set: map[string]string{"PS1": "", "HISTFILE": "/dev/null"}}}}
 }
 

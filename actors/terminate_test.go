@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/probe"
 )
@@ -71,7 +72,7 @@ func TestTerminateAllDoesNotWaitForCommandsThatCameLater(t *testing.T) {
 	stubborn.Grace = new(time.Hour)
 	old := s.exec(stubborn).Process
 	s.said(old, "deaf")
-	all := s.call(TerminateAll{})
+	all := s.call(protocol.TerminateAll{})
 	s.said(old, "asked")
 	later := s.exec(quick(idle)).Process
 	if all.answered(100 * time.Millisecond) {

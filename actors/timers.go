@@ -1,10 +1,11 @@
 package actors
 
+import "github.com/execbus/execbus/actors/internal/protocol"
 import "github.com/execbus/execbus/messages"
 
 // From a process to itself, by timers and work.
 type (
-	deadline    struct{ call callID }
+	deadline    struct{ call protocol.CallID }
 	planned     struct{ *decision }
 	spawnFailed struct {
 		attempt int

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strings"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -11,40 +13,40 @@ import (
 func (v *supervisor) update(m messages.UpdateEnvironment) {
 	next := *v.settings
 	if m.Dir != nil {
-		next.dir = v.settings.within(*m.Dir)
-		if strings.ContainsRune(next.dir, 0) {
-			v.ctx.Respond(badField("dir", "it contains a NUL byte; remove it", ""))
+		next.Dir = v.settings.Within(*m.Dir)
+		if strings.ContainsRune(next.Dir, 0) {
+			v.ctx.Respond(shared.BadField("dir", "it contains a NUL byte; remove it", ""))
 			return
 		}
 	}
 	if m.Environment != nil {
-		next.environment = *m.Environment
+		next.Environment = *m.Environment
 	}
 	if m.Approval != nil {
-		next.approval = *m.Approval
+		next.Approval = *m.Approval
 	}
 	if m.Sandbox != nil {
-		next.sandbox = m.Sandbox.Clone()
+		next.Sandbox = m.Sandbox.Clone()
 	}
 	if m.LeastAssurance != nil {
-		next.least = *m.LeastAssurance
+		next.Least = *m.LeastAssurance
 	}
 	if m.Limits != nil {
-		next.limits = *m.Limits
+		next.Limits = *m.Limits
 	}
-	if err := cmp.Or(next.approval.Check(), next.sandbox.Check(), next.least.Check(), next.limits.Check()); err != nil {
+	if err := cmp.Or(next.Approval.Check(), next.Sandbox.Check(), next.Least.Check(), next.Limits.Check()); err != nil {
 		v.ctx.Respond(err)
 		return
 	}
-	built := next.built()
-	if m.Environment != nil && built.envError != nil { // every later command would fail
-		v.ctx.Respond(built.envError)
+	built := next.Built()
+	if m.Environment != nil && built.EnvError != nil { // every later command would fail
+		v.ctx.Respond(built.EnvError)
 		return
 	}
 	if m.Sandbox != nil || m.LeastAssurance != nil {
-		v.settings.enclosing.over()
-		built.enclose(v.ctx.Detach, v.spawner, v.protected)
+		v.settings.Enclosing.Over()
+		built.Enclose(v.ctx.Detach, v.Spawner, v.Protected)
 	}
 	v.settings = built
-	v.ctx.Respond(Done{})
+	v.ctx.Respond(protocol.Done{})
 }

@@ -3,6 +3,7 @@ package actors
 import (
 	"slices"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
@@ -11,7 +12,7 @@ import (
 // collects the answers, answers once, and ends.
 type wait struct {
 	messages.AwaitExit
-	caller
+	protocol.Caller
 	supervisor *system.PID
 	exits      messages.Exits
 	open       int
@@ -26,7 +27,7 @@ func (w *wait) receive(ctx *system.Context) {
 			ctx.Request(w.supervisor, messages.AwaitExit{Processes: []messages.ProcessID{id}})
 		}
 		if w.For != nil {
-			ctx.After(*w.For, deadline{w.call})
+			ctx.After(*w.For, deadline{w.Call})
 		}
 	case *messages.Exit:
 		w.open--
@@ -38,8 +39,8 @@ func (w *wait) receive(ctx *system.Context) {
 		w.answer(ctx, m)
 	case deadline:
 		w.answer(ctx, w.exits)
-	case cancelCall:
-		w.answer(ctx, cancelledError(0))
+	case protocol.CancelCall:
+		w.answer(ctx, protocol.CancelledError(0))
 	case system.Unanswered, system.Stopping:
 		w.answer(ctx, &messages.Error{Code: messages.ErrClosed, Op: "wait", Detail: "the session has ended; open another one"})
 	}
@@ -53,10 +54,10 @@ func (w *wait) answer(ctx *system.Context, reply any) {
 	w.over = true
 	// The actors of processes answer in any order.
 	slices.SortStableFunc(w.exits, func(a, b messages.Exit) int { return a.At.Compare(b.At) })
-	ctx.Send(w.supervisor, CancelWait{Waiter: ctx.Self().Id})
-	ctx.Send(w.supervisor, answered{w.call}) // before the answer, as a process does
-	if w.asker != nil {
-		w.asker.answer(reply)
+	ctx.Send(w.supervisor, protocol.CancelWait{Waiter: ctx.Self().Id})
+	ctx.Send(w.supervisor, protocol.Answered{Call: w.Call}) // before the answer, as a process does
+	if w.Asker != nil {
+		w.Asker.Answer(reply)
 	}
 	ctx.Stop(ctx.Self())
 }

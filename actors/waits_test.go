@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/tests/probe"
@@ -56,7 +57,7 @@ func TestACancelledCallTakesNothing(t *testing.T) {
 	s.said(id, "kept")
 	second := s.call(messages.Poll{Process: id, NoTimeout: true})
 	third := s.call(messages.Poll{Process: id, NoTimeout: true})
-	s.system.Send(s.supervisor, CancelWait{Waiter: "nobody"})
+	s.system.Send(s.supervisor, protocol.CancelWait{Waiter: "nobody"})
 	first.cancel()
 	third.cancel()
 	for _, w := range []waiting{first, third} {

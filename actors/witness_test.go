@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
@@ -24,8 +25,8 @@ func (w *witness) before(self *system.PID, message any) {
 	switch m := message.(type) {
 	case deliberate:
 		panic("deliberate")
-	case request:
-		if resize, ok := m.message.(messages.Resize); ok && resize.Size == deadly {
+	case protocol.Request:
+		if resize, ok := m.Message.(messages.Resize); ok && resize.Size == deadly {
 			panic("deadly")
 		}
 	case system.Started:

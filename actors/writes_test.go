@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/tests/probe"
@@ -98,7 +99,7 @@ func TestACancelledWriteTakesNoOutput(t *testing.T) {
 	late.cancel()
 	_, err := late.reply()
 	wantError(t, "the cancelled call", err, messages.ErrCancelled)
-	must[Done](h, s.supervisor, messages.CloseStdin{Process: id}) // comes after the cancelled write, whose bytes have been discarded by now
+	must[protocol.Done](h, s.supervisor, messages.CloseStdin{Process: id}) // comes after the cancelled write, whose bytes have been discarded by now
 	s.call(messages.Signal{Process: id, Signal: 9})
 	got := must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
 	if string(got.Output) != "deaf\n" || len(got.EarlierInput) != 1 || got.EarlierInput[0].Err == nil {
@@ -115,7 +116,7 @@ func TestTheEndOfInputComesAfterTheWrites(t *testing.T) {
 		id := s.exec(command).Process
 		poll := s.call(messages.Poll{Process: id, NoTimeout: true})
 		s.call(messages.WriteStdin{Process: id, Bytes: []byte("last words\n"), UntilTaken: true})
-		must[Done](h, s.supervisor, messages.CloseStdin{Process: id})
+		must[protocol.Done](h, s.supervisor, messages.CloseStdin{Process: id})
 		poll.result()
 		if end := s.ended(id); end.Status != messages.StatusExited(8) || end.Call != "by-end-of-input" || !strings.Contains(string(end.Transcript), "last words") {
 			t.Errorf("%v, %q", &end.EndRecord, end.Transcript)
@@ -160,7 +161,7 @@ func TestManyWritersToOneProcess(t *testing.T) {
 			}
 			all.Wait()
 			long := s.call(messages.Poll{Process: id, Yield: new(messages.DefaultMaxPoll)})
-			if _, err := ask[Done](h, s.supervisor, messages.Signal{Process: id, Signal: 10}); err != nil {
+			if _, err := ask[protocol.Done](h, s.supervisor, messages.Signal{Process: id, Signal: 10}); err != nil {
 				t.Error(err)
 			}
 			s.said(id, "signalled")
@@ -287,7 +288,7 @@ func TestInputWithoutWaitingKeepsItsPlace(t *testing.T) {
 	}
 	s.said(id, "got one")
 	waits.cancel()
-	must[Done](h, s.supervisor, messages.CloseStdin{Process: id})
+	must[protocol.Done](h, s.supervisor, messages.CloseStdin{Process: id})
 	if end := s.ended(id); string(end.Transcript) != "got one\ngot two\ngot three\n" {
 		t.Errorf("%q", end.Transcript)
 	}
@@ -334,12 +335,12 @@ func TestInputWithoutWaitingOutlivesItsTurn(t *testing.T) {
 	id := s.exec(command).Process
 	s.said(id, "up")
 	s.call(messages.WriteStdin{Process: id, Bytes: bytes.Repeat([]byte("x"), ptyio.MaxPendingInput/2), NoWait: true, Patience: new(time.Hour)}).result()
-	h.system.Send(s.supervisor, turnAborted{"turn"})
+	h.system.Send(s.supervisor, protocol.OwnerAborted{Owner: "turn"})
 	must[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: id, Tail: 1}) // it knows
 	if err := os.WriteFile(filepath.Join(command.Dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	must[Done](h, s.supervisor, messages.CloseStdin{Process: id})
+	must[protocol.Done](h, s.supervisor, messages.CloseStdin{Process: id})
 	if end := s.ended(id); end.Total != ptyio.MaxPendingInput/2+3 {
 		t.Errorf("%d bytes came back", end.Total)
 	}

@@ -29,19 +29,24 @@ var rooms = map[string][]string{
 	// The bounded Starlark below it is its own business.
 	"policy/rules": {"messages", "policy/command"},
 
-	"actors/internal/system": {"messages"},
-	"actors":                 {"messages", "bus", "ptyio", "sandbox", "policy", "policy/command", "policy/rules", "actors/internal/system"},
-	root:                     {"messages", "bus", "ptyio", "sandbox", "policy", "policy/rules", "actors", "internal"},
-	"internal":               {},
-	"tools":                  {root, "messages"},
-	"mcp":                    {root, "messages", "bus", "tools", "internal"},
-	"execserver":             {root, "messages", "bus", "ptyio", "tools", "internal"},
-	"cmd/internal":           {"messages"},
-	"cmd/demo":               {root, "messages", "tools", "cmd/internal"},
-	"examples":               {root, "messages", "tools"},
-	"cmd/execbus":            {anyRoom},
-	"tests/probe":            {"messages"},
-	"tests":                  {anyRoom},
+	// Each actor has a room of its own, which knows the others by their messages.
+	"actors/internal/system":   {"messages"},
+	"actors/internal/output":   {"messages", "bus", "ptyio"},
+	"actors/internal/shared":   {"messages", "bus", "ptyio", "policy", "policy/command", "policy/rules"},
+	"actors/internal/protocol": {"messages", "bus", "ptyio", "policy", "policy/rules", "actors/internal/output", "actors/internal/shared"},
+	"actors": {"messages", "bus", "ptyio", "sandbox", "policy", "policy/command", "policy/rules",
+		"actors/internal/protocol", "actors/internal/output", "actors/internal/shared", "actors/internal/system"},
+	root:           {"messages", "bus", "ptyio", "sandbox", "policy", "policy/rules", "actors", "internal"},
+	"internal":     {},
+	"tools":        {root, "messages"},
+	"mcp":          {root, "messages", "bus", "tools", "internal"},
+	"execserver":   {root, "messages", "bus", "ptyio", "tools", "internal"},
+	"cmd/internal": {"messages"},
+	"cmd/demo":     {root, "messages", "tools", "cmd/internal"},
+	"examples":     {root, "messages", "tools"},
+	"cmd/execbus":  {anyRoom},
+	"tests/probe":  {"messages"},
+	"tests":        {anyRoom},
 }
 
 // roomOf finds the room of a package's directory.

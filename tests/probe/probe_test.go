@@ -83,7 +83,7 @@ func TestAnExpectationReadsOnAndNotBack(t *testing.T) {
 func TestWhatDoesNotComeFailsWithinItsTime(t *testing.T) {
 	started := time.Now()
 	failure := failureOf(nil, func(p *Probe) { Expect[actors.Done](p, 20*time.Millisecond, nil) })
-	if !strings.Contains(failure, "no actors.Done within 20ms\nnothing was recorded") {
+	if !strings.Contains(failure, "no protocol.Done within 20ms\nnothing was recorded") {
 		t.Errorf("failure: %q", failure)
 	}
 	if took := time.Since(started); took < 20*time.Millisecond || took > patience {

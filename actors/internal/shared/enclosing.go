@@ -1,4 +1,4 @@
-package actors
+package shared
 
 import (
 	"context"
@@ -20,43 +20,43 @@ type enclosing struct {
 // Confinement returns the confinement of a session, which the spawner has to look up. base is the environment of the host, never
 // that of a command. Protected are paths that no command may change.
 func Confinement(policy messages.SandboxPolicy, least messages.Assurance, dir string, base, protected []string) ptyio.Confinement {
-	return ptyio.Confinement{Policy: policy, Dir: dir, TempDir: tempDir(base), Least: least, Protected: protected}
+	return ptyio.Confinement{Policy: policy, Dir: dir, TempDir: TempDir(base), Least: least, Protected: protected}
 }
 
-// tempDir is the directory for temporary files that an environment names; empty if it names none.
-func tempDir(base []string) string {
-	if temp := variable(base, "TMPDIR"); filepath.IsAbs(temp) {
+// TempDir is the directory for temporary files that an environment names; empty if it names none.
+func TempDir(base []string) string {
+	if temp := Variable(base, "TMPDIR"); filepath.IsAbs(temp) {
 		return temp
 	}
 	return ""
 }
 
-// enclose begins the lookup for settings that are not in use yet, as work that detach runs. Its result is released when the
+// Enclose begins the lookup for settings that are not in use yet, as work that detach runs. Its result is released when the
 // settings are replaced, and with the session.
-func (s *settings) enclose(detach func(func(context.Context) any), spawner ptyio.Spawner, protected []string) {
-	s.enclosing = nil
-	if !s.sandbox.Confined() {
+func (s *Settings) Enclose(detach func(func(context.Context) any), spawner ptyio.Spawner, protected []string) {
+	s.Enclosing = nil
+	if !s.Sandbox.Confined() {
 		return
 	}
 	e := &enclosing{done: make(chan struct{}), err: errEnclosureCrashed}
 	wanted, release := context.WithCancel(context.Background())
 	e.release = release
-	s.enclosing = e
-	confinement := Confinement(s.sandbox, s.least, s.dir, s.base, protected)
+	s.Enclosing = e
+	confinement := Confinement(s.Sandbox, s.Least, s.Dir, s.Base, protected)
 	detach(func(alive context.Context) any {
 		stop := context.AfterFunc(alive, release)
 		context.AfterFunc(wanted, func() { stop() }) // the session may live long
 		defer close(e.done)
-		e.enclosure, e.err = enclosed(spawner.Enclose(wanted, confinement))
+		e.enclosure, e.err = Enclosed(spawner.Enclose(wanted, confinement))
 		if e.err == nil {
-			context.AfterFunc(wanted, func() { releaseEnclosure(e.enclosure) })
+			context.AfterFunc(wanted, func() { ReleaseEnclosure(e.enclosure) })
 		}
 		return nil
 	})
 }
 
-// wait waits for the result.
-func (e *enclosing) wait(ctx context.Context) (ptyio.Enclosure, error) {
+// Wait waits for the result.
+func (e *enclosing) Wait(ctx context.Context) (ptyio.Enclosure, error) {
 	select {
 	case <-e.done:
 		return e.enclosure, e.err
@@ -65,29 +65,29 @@ func (e *enclosing) wait(ctx context.Context) (ptyio.Enclosure, error) {
 	}
 }
 
-// enclosed makes sure that there is an enclosure or an error: without an enclosure nothing would be confined.
-func enclosed(e ptyio.Enclosure, err error) (ptyio.Enclosure, error) {
+// Enclosed makes sure that there is an enclosure or an error: without an enclosure nothing would be confined.
+func Enclosed(e ptyio.Enclosure, err error) (ptyio.Enclosure, error) {
 	if e == nil && err == nil {
 		err = errNoEnclosure
 	}
 	return e, err
 }
 
-// releaseEnclosure is called in goroutines of its own, because the enclosure may be a host's.
-func releaseEnclosure(e ptyio.Enclosure) {
+// ReleaseEnclosure is called in goroutines of its own, because the enclosure may be a host's.
+func ReleaseEnclosure(e ptyio.Enclosure) {
 	defer func() { _ = recover() }() // nobody is left to tell
 	e.Release()
 }
 
-// over releases the resources of the settings.
-func (e *enclosing) over() {
+// Over releases the resources of the settings.
+func (e *enclosing) Over() {
 	if e != nil {
 		e.release()
 	}
 }
 
-// known reports whether the lookup is over.
-func (e *enclosing) known() bool {
+// Known reports whether the lookup is over.
+func (e *enclosing) Known() bool {
 	if e == nil {
 		return true
 	}

@@ -1,4 +1,4 @@
-package actors
+package shared
 
 import (
 	"context"
@@ -79,12 +79,12 @@ func NewTelemetry(meters metric.MeterProvider, tracers trace.TracerProvider, sub
 	return t, err
 }
 
-// span is one process's trace. Only submitted functions touch it. It is nil where the beginning was dropped, and then the
+// Span is one process's trace. Only submitted functions touch it. It is nil where the beginning was dropped, and then the
 // end is dropped, too: a process that was not counted as begun must not be counted as ended.
-type span struct{ trace trace.Span }
+type Span struct{ trace trace.Span }
 
-func (t *Telemetry) began() *span {
-	s := &span{}
+func (t *Telemetry) Began() *Span {
+	s := &Span{}
 	if t != nil {
 		t.submit(func() {
 			t.started.Add(context.Background(), 1)
@@ -95,7 +95,7 @@ func (t *Telemetry) began() *span {
 	return s
 }
 
-func (t *Telemetry) ended(s *span, end *messages.EndRecord) {
+func (t *Telemetry) Ended(s *Span, end *messages.EndRecord) {
 	if t == nil {
 		return
 	}
@@ -119,7 +119,7 @@ func (t *Telemetry) endOptions(cause messages.Cause) []metric.AddOption {
 	return endOptions(cause)
 }
 
-func (t *Telemetry) decided(d messages.ToolDecision) {
+func (t *Telemetry) Decided(d messages.ToolDecision) {
 	if t == nil {
 		return
 	}
@@ -133,7 +133,7 @@ func (t *Telemetry) decided(d messages.ToolDecision) {
 	})
 }
 
-func (t *Telemetry) output(n int) {
+func (t *Telemetry) Output(n int) {
 	if t != nil {
 		t.submit(func() { t.bytes.Add(context.Background(), int64(n)) })
 	}

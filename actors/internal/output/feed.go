@@ -1,4 +1,4 @@
-package actors
+package output
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ import (
 // immutable copy that all sinks share.
 type sink func(chunk ptyio.Chunk, credits []*bus.Credit)
 
-// feed takes the output of a child. It cuts each batch into deltas, gives them their numbers, and hands them to every sink.
-type feed struct {
-	output
+// Feed takes the output of a child. It cuts each batch into deltas, gives them their numbers, and hands them to every sink.
+type Feed struct {
+	Output
 	sinks []sink // in this order
 	// lost is told of output that was lost on its way, from one offset to another.
 	lost func(first, end int64)
@@ -32,21 +32,21 @@ type heldBack struct {
 	credit *bus.Credit
 }
 
-// newFeed is the feed of a process that has said nothing.
-func newFeed(lost func(first, end int64), hold func(messages.Stream) func()) feed {
-	f := feed{output: newOutput(), lost: lost, hold: hold}
-	unread := f.unread
+// NewFeed is the feed of a process that has said nothing.
+func NewFeed(lost func(first, end int64), hold func(messages.Stream) func()) Feed {
+	f := Feed{Output: New(), lost: lost, hold: hold}
+	unread := f.Unread
 	f.sinks = []sink{func(chunk ptyio.Chunk, _ []*bus.Credit) { unread.Push(chunk.Bytes) }}
 	return f
 }
 
-// add adds a sink behind those that there are.
-func (f *feed) add(s sink) { f.sinks = append(f.sinks, s) }
+// Add adds a sink behind those that there are.
+func (f *Feed) Add(s sink) { f.sinks = append(f.sinks, s) }
 
-// receive takes a batch. Its credit goes back when every sink is done with it.
-func (f *feed) receive(batch ptyio.Output) {
+// Receive takes a batch. Its credit goes back when every sink is done with it.
+func (f *Feed) Receive(batch ptyio.Output) {
 	if batch.At != nil {
-		f.skip(*batch.At)
+		f.Skip(*batch.At)
 	}
 	credit := bus.NewCredit(batch.Release)
 	emitted := false
@@ -60,25 +60,25 @@ func (f *feed) receive(batch ptyio.Output) {
 	}
 }
 
-// skip notes output that was lost on its way here. Bytes that wait for the end of their character are not.
-func (f *feed) skip(to ptyio.Position) {
+// Skip notes output that was lost on its way here. Bytes that wait for the end of their character are not.
+func (f *Feed) Skip(to ptyio.Position) {
 	waiting := 0
 	for _, s := range f.splitters {
 		waiting += s.Pending()
 	}
-	if to.Offset <= f.log.Total()+int64(waiting) {
+	if to.Offset <= f.Log.Total()+int64(waiting) {
 		return
 	}
-	f.flushAll()
-	first := f.log.Total()
-	if lost := f.log.Skip(to); lost > 0 {
-		f.unread.PushOmitted(lost)
+	f.FlushAll()
+	first := f.Log.Total()
+	if lost := f.Log.Skip(to); lost > 0 {
+		f.Unread.PushOmitted(lost)
 		f.lost(first, first+lost)
 	}
 }
 
 // emit gives a delta its number and offset and hands it to every sink. Its beginning may have come with an earlier batch.
-func (f *feed) emit(stream messages.Stream, delta []byte, credit *bus.Credit) {
+func (f *Feed) emit(stream messages.Stream, delta []byte, credit *bus.Credit) {
 	if len(delta) == 0 {
 		return
 	}
@@ -91,7 +91,7 @@ func (f *feed) emit(stream messages.Stream, delta []byte, credit *bus.Credit) {
 		credits = append(credits, before.credit)
 		delete(f.held, stream)
 	}
-	chunk := f.log.Append(stream, delta)
+	chunk := f.Log.Append(stream, delta)
 	for _, take := range f.sinks {
 		take(chunk, credits)
 	}
@@ -103,7 +103,7 @@ func (f *feed) emit(stream messages.Stream, delta []byte, credit *bus.Credit) {
 
 // holdBack keeps the credit of a batch whose last bytes wait for the end of their character, and makes sure that they do
 // not wait forever. A batch that is held as a whole neither prolongs the wait nor keeps a credit of its own.
-func (f *feed) holdBack(stream messages.Stream, emitted bool, credit *bus.Credit) bool {
+func (f *Feed) holdBack(stream messages.Stream, emitted bool, credit *bus.Credit) bool {
 	if _, held := f.held[stream]; f.splitters[stream].Pending() == 0 || held && !emitted {
 		return false
 	}
@@ -114,21 +114,21 @@ func (f *feed) holdBack(stream messages.Stream, emitted bool, credit *bus.Credit
 	return true
 }
 
-// flush hands on the bytes of a stream that are held back.
-func (f *feed) flush(stream messages.Stream) {
+// Flush hands on the bytes of a stream that are held back.
+func (f *Feed) Flush(stream messages.Stream) {
 	if s := f.splitters[stream]; s != nil {
 		f.emit(stream, s.Flush(), nil)
 	}
 }
 
-// flushAll hands on all bytes that are held back.
-func (f *feed) flushAll() {
+// FlushAll hands on all bytes that are held back.
+func (f *Feed) FlushAll() {
 	for _, stream := range []messages.Stream{messages.StreamStdout, messages.StreamStderr, messages.StreamPTY} {
-		f.flush(stream)
+		f.Flush(stream)
 	}
 }
 
-func (f *feed) splitter(stream messages.Stream) *ptyio.Splitter {
+func (f *Feed) splitter(stream messages.Stream) *ptyio.Splitter {
 	if f.splitters == nil {
 		f.splitters = map[messages.Stream]*ptyio.Splitter{}
 	}

@@ -1,4 +1,4 @@
-package actors
+package shared
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// Surroundings are what all sessions of a runtime share. They are not changed.
-type Surroundings struct {
+// Dependencies are what all sessions of a runtime share. They are not changed.
+type Dependencies struct {
 	Bus     *bus.Bus
 	Spawner ptyio.Spawner
 	Logger  *slog.Logger
@@ -27,28 +27,29 @@ type Surroundings struct {
 	AmendmentFile string
 	// Protected are absolute paths that no confined command may change.
 	Protected []string
-	// Plan decides about commands; nil means policy.MakePlan.
-	Plan func(policy.Request, policy.Snapshot) policy.Plan
+	// MakePlan decides about commands; nil means policy.MakePlan.
+	MakePlan func(policy.Request, policy.Snapshot) policy.Plan
 	// RecordBytes bounds the memory for the output of ended processes of all sessions; zero means DefaultRecordBytes.
 	RecordBytes int64
-	// Aftermath is how long a tree that is being ended holds back a later start, from the moment when its end begins;
-	// zero means DefaultAftermath.
-	Aftermath time.Duration
+	// Teardown is how long a tree that is being ended holds back a later start, from the moment when its end begins;
+	// zero means DefaultTeardown.
+	Teardown time.Duration
 	// Patience is how long a host's own code may take; zero fields mean the defaults.
 	Patience Patience
 
-	asked chan struct{} // holds a token for each plan that a host's own spawner is asked about
+	// Asked holds a token for each plan that a host's own spawner is asked about; see MaxAsked.
+	Asked chan struct{}
 }
 
-// maxAsked bounds the plans about which a host's own spawner and its Resolver are asked at once. A spawner that never
+// MaxAsked bounds the plans about which a host's own spawner and its Resolver are asked at once. A spawner that never
 // answers costs that many goroutines; after that, no command that needs it starts.
-const maxAsked = 64
+const MaxAsked = 64
 
-// DefaultRecordBytes is the default of Surroundings.RecordBytes.
+// DefaultRecordBytes is the default of Dependencies.RecordBytes.
 const DefaultRecordBytes = 64 << 20
 
-// DefaultAftermath is the default of Surroundings.Aftermath.
-const DefaultAftermath = time.Second
+// DefaultTeardown is the default of Dependencies.Aftermath.
+const DefaultTeardown = time.Second
 
 // Patience is how long a host's own code may take before the runtime goes on without it.
 type Patience struct {
@@ -59,39 +60,32 @@ type Patience struct {
 	Plan     time.Duration // the plan of a command, from its call on, if it is to keep its place among the questions: 1 s
 }
 
-func (s Surroundings) withDefaults() Surroundings {
-	if s.Plan == nil {
-		s.Plan = policy.MakePlan
+// WithDefaults fills in what a host may leave out.
+func (s Dependencies) WithDefaults() *Dependencies {
+	if s.MakePlan == nil {
+		s.MakePlan = policy.MakePlan
 	}
 	s.RecordBytes = cmp.Or(s.RecordBytes, DefaultRecordBytes)
-	s.Aftermath = cmp.Or(s.Aftermath, DefaultAftermath)
-	s.asked = make(chan struct{}, maxAsked)
+	s.Teardown = cmp.Or(s.Teardown, DefaultTeardown)
+	s.Asked = make(chan struct{}, MaxAsked)
 	s.Patience.Spawn = cmp.Or(s.Patience.Spawn, 10*time.Second)
 	s.Patience.Child = cmp.Or(s.Patience.Child, 5*time.Second)
 	s.Patience.End = cmp.Or(s.Patience.End, 10*time.Second)
 	s.Patience.Approver = cmp.Or(s.Patience.Approver, 5*time.Second)
 	s.Patience.Plan = cmp.Or(s.Patience.Plan, time.Second)
-	return s
+	return &s
 }
 
-// surroundings are the same for the processes of one session.
-type surroundings struct {
-	session   messages.SessionID
-	bus       *bus.Bus
-	spawner   ptyio.Spawner
-	logger    *slog.Logger
-	telemetry *Telemetry
-	makePlan  func(policy.Request, policy.Snapshot) policy.Plan
-	ruleFile  string // where a rule that a person makes is written
-	protected []string
-	patience  Patience
-	aftermath time.Duration
-	asked     chan struct{}
+// Session is what the actors of one session are given.
+type Session struct {
+	*Dependencies
+	SessionID messages.SessionID
+	Logger    *slog.Logger // which names the session
 }
 
-func (s Surroundings) of(session messages.SessionID) *surroundings {
-	return &surroundings{session: session, bus: s.Bus, spawner: s.Spawner, logger: s.Logger.With("session", string(session)),
-		telemetry: s.Telemetry, makePlan: s.Plan, ruleFile: s.AmendmentFile, protected: s.Protected, patience: s.Patience, aftermath: s.Aftermath, asked: s.asked}
+// Session is the same for every actor of a session.
+func (s *Dependencies) Session(id messages.SessionID) *Session {
+	return &Session{Dependencies: s, SessionID: id, Logger: s.Logger.With("session", string(id))}
 }
 
 // Approver answers questions on a person's behalf. Its context ends when the answer is not wanted any more.
@@ -124,7 +118,7 @@ type SessionConfig struct {
 	Ended func()
 }
 
-func (c SessionConfig) settings() settings {
-	return settings{dir: c.Dir, environment: c.Environment, base: c.Base, noLogin: c.NoLoginShell, longestPoll: c.LongestPoll,
-		outputTokens: c.OutputTokens, approval: c.Approval, unreadable: c.RulesUnreadable, sandbox: c.Sandbox, least: c.LeastAssurance, limits: c.Limits}
+func (c SessionConfig) Settings() Settings {
+	return Settings{Dir: c.Dir, Environment: c.Environment, Base: c.Base, noLogin: c.NoLoginShell, LongestPoll: c.LongestPoll,
+		outputTokens: c.OutputTokens, Approval: c.Approval, Unreadable: c.RulesUnreadable, Sandbox: c.Sandbox, Least: c.LeastAssurance, Limits: c.Limits}
 }

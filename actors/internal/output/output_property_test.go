@@ -1,4 +1,4 @@
-package actors
+package output
 
 import (
 	"slices"
@@ -13,8 +13,8 @@ import (
 )
 
 // silent is a feed that nobody hears of lost output from.
-func silent() *feed {
-	f := newFeed(func(int64, int64) {}, func(messages.Stream) func() { return func() {} })
+func silent() *Feed {
+	f := NewFeed(func(int64, int64) {}, func(messages.Stream) func() { return func() {} })
 	return &f
 }
 
@@ -67,7 +67,7 @@ func TestANumberedBatchEndsTheCharacterBeforeIt(t *testing.T) {
 	f.sinks = []sink{func(chunk ptyio.Chunk, _ []*bus.Credit) { deltas = append(deltas, string(chunk.Bytes)) }}
 	for i, batch := range []string{"a\xe2", "\x82", "\xac", "\xe2", "z"} {
 		offset := []int64{0, 2, 3, 4, 7}[i] // the last comes behind a hole
-		f.receive(ptyio.NewOutputAt(messages.StreamStdout, []byte(batch), ptyio.Position{Offset: offset}, nil))
+		f.Receive(ptyio.NewOutputAt(messages.StreamStdout, []byte(batch), ptyio.Position{Offset: offset}, nil))
 	}
 	if want := []string{"a", "€", "\xe2", "z"}; !slices.Equal(deltas, want) {
 		t.Errorf("%q, want %q", deltas, want)
@@ -81,9 +81,9 @@ func TestAnswersAreInTheOrderOfTheOutput(t *testing.T) {
 		world, pushed, came := &truth{}, map[messages.Stream][]byte{}, map[messages.Stream][]byte{}
 		capacity := rapid.IntRange(0, 24).Draw(t, "capacity")
 		f := silent()
-		f.unread = ptyio.NewHeadTailBuffer(capacity)
+		f.Unread = ptyio.NewHeadTailBuffer(capacity)
 		f.sinks = []sink{
-			func(chunk ptyio.Chunk, _ []*bus.Credit) { f.unread.Push(chunk.Bytes) },
+			func(chunk ptyio.Chunk, _ []*bus.Credit) { f.Unread.Push(chunk.Bytes) },
 			func(chunk ptyio.Chunk, _ []*bus.Credit) {
 				for int64(len(world.bytes)) < chunk.Offset {
 					world.bytes, world.lost = append(world.bytes, 0), append(world.lost, true)
@@ -97,7 +97,7 @@ func TestAnswersAreInTheOrderOfTheOutput(t *testing.T) {
 		pieces := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "bc", "é", "€", "😀", "\xe2", "\xe2\x82", "\x82", "\xf0\x9f", "\xff"}), 0, 8)
 		poll := func(t *rapid.T, more bool) {
 			r := &messages.Result{}
-			f.take(r, more)
+			f.Take(r, more)
 			for total := world.at + len(r.Output) + int(r.Omitted); len(world.bytes) < total; {
 				world.bytes, world.lost = append(world.bytes, 0), append(world.lost, true)
 			}
@@ -117,24 +117,24 @@ func TestAnswersAreInTheOrderOfTheOutput(t *testing.T) {
 				numbered := rapid.Bool().Draw(t, "numbered")
 				output := ptyio.NewOutput(stream, batch, nil)
 				if numbered {
-					output.At = &ptyio.Position{Offset: f.log.Total()}
+					output.At = &ptyio.Position{Offset: f.Log.Total()}
 					for _, s := range f.splitters {
 						output.At.Offset += int64(s.Pending())
 					}
 				}
-				f.receive(output)
+				f.Receive(output)
 			},
 			"gap": func(t *rapid.T) {
 				n := rapid.Int64Range(1, 5).Draw(t, "n")
-				f.skip(ptyio.Position{Offset: f.log.Total() + 3 + n})
+				f.Skip(ptyio.Position{Offset: f.Log.Total() + 3 + n})
 			},
 			"late": func(t *rapid.T) {
 				stream := rapid.SampledFrom(streams).Draw(t, "stream")
-				f.flush(stream)
+				f.Flush(stream)
 			},
 			"poll": func(t *rapid.T) { poll(t, true) },
 		})
-		f.flushAll()
+		f.FlushAll()
 		poll(t, false)
 		if world.at != len(world.bytes) {
 			t.Fatalf("%d of %d bytes are accounted for", world.at, len(world.bytes))

@@ -1,0 +1,74 @@
+package protocol
+
+import (
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy"
+)
+
+// Between a process and the approval actor of its session, by way of the session, which answers for the one that crashes.
+type (
+	// Consult asks about one attempt.
+	Consult struct {
+		Process  messages.ProcessID
+		Request  policy.Request
+		Snapshot policy.Snapshot // with the policies; rules and grants are the approval actor's own
+		Plan     policy.Plan
+		Denial   *messages.Denial // of the attempt before, when this is about another
+		Origin   messages.Origin
+		Latch    Latch
+		Owner    string
+	}
+	// Withdraw says that a process no longer needs a verdict.
+	Withdraw struct{ Process messages.ProcessID }
+	// Verdict answers a Consult. A withdrawn one is answered, too, so that the asker knows that no other message follows.
+	Verdict struct {
+		Process  messages.ProcessID
+		Plan     policy.Plan // the current one
+		Decision messages.DecisionKind
+		Source   messages.DecisionSource
+		Refusal  *messages.Error // nil: allowed
+	}
+)
+
+// OwnerAborted is from an approval actor to its session: a person has aborted what an owner does. The verdicts about the owner's
+// questions come before it.
+type OwnerAborted struct{ Owner string }
+
+// Discard says that the approval actor will publish nothing about this consult.
+func (m Consult) Discard() { m.Latch.Open() }
+
+// Latch orders the end of a process whose session crashes behind the events of the approval actor, because the end
+// must be the last event. It has room for one function. If the process comes first, it puts the function that publishes
+// the end in. If the approval actor comes first, it puts nil in: it will publish nothing more. The second of the two
+// calls the function.
+type Latch chan func()
+
+// NewLatch makes a latch that is closed.
+func NewLatch() Latch { return make(Latch, 1) }
+
+// then calls f now if the latch is open, and leaves the call to the approval actor otherwise. A nil latch is open.
+func (l Latch) then(f func()) {
+	if l == nil {
+		f()
+		return
+	}
+	select {
+	case l <- f:
+	default:
+		f()
+	}
+}
+
+// Open is called by the approval actor, when it will publish nothing more. It may be called again.
+func (l Latch) Open() {
+	for l != nil {
+		select {
+		case l <- nil:
+			return
+		case f := <-l:
+			if f != nil {
+				f()
+			}
+		}
+	}
+}
