@@ -60,15 +60,15 @@ var dependencies = map[string]dependency{
 	},
 	"go.opentelemetry.io/otel": {
 		reason: "telemetry: attributes; the API only, the host brings the SDK or nothing",
-		rooms:  []string{"actors", root},
+		rooms:  []string{"actors/internal/shared", "actors", root},
 	},
 	"go.opentelemetry.io/otel/metric": {
 		reason: "telemetry: counters and histograms",
-		rooms:  []string{"actors", root},
+		rooms:  []string{"actors/internal/shared", "actors", root},
 	},
 	"go.opentelemetry.io/otel/trace": {
 		reason: "telemetry: spans",
-		rooms:  []string{"actors", root},
+		rooms:  []string{"actors/internal/shared", "actors", root},
 	},
 	"golang.org/x/net": {
 		reason: "host names in ASCII, for a person's eyes; package idna only",
