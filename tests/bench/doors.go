@@ -4,140 +4,172 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
+	"strings"
+	"syscall"
 
 	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/execserver/client"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox"
 )
 
-func mcpCase() benchCase {
-	return benchCase{name: "mcp-exec", about: "true in a shell: through a server for MCP on standard input and output, and through Session.Exec",
-		metrics: []metric{{unit: microseconds}, {name: "more", unit: microseconds, judge: valueMost, limit: 500}},
-		run:     compareMCP}
+func doorRows() []row {
+	more := func(limit float64) []metric { return []metric{{}, {name: "more", judge: moreMost, limit: limit}} }
+	all := []row{{name: "mcp-exec", about: "true in a shell: through a server for MCP on standard input and output, and by Session.Exec",
+		metrics: more(500), open: throughMCP}}
+	for _, way := range []string{"stdio", "websocket"} {
+		all = append(all,
+			row{name: "remote-exec-" + way, about: "exec-result on an exec-server over " + way + ", and in this process",
+				metrics: more(500), open: remoteExecs(way)},
+			row{name: "remote-echo-" + way, about: "17 bytes to cat on a raw PTY and back: a child on an exec-server over " + way + ", and one of the warden",
+				metrics: more(100), open: remoteEchoes(way)})
+	}
+	return append(all, row{name: "remote-flood", about: "64 MiB through a PTY: a child on an exec-server over websocket, and one of the warden",
+		metrics: floodMetrics(metric{judge: atLeast, limit: 0.9}), open: remoteFloods})
 }
 
-// compareMCP alternates between the two ways. Each has a runtime of its own; the server's is in another process.
-func compareMCP(ctx context.Context, h *harness) ([]value, error) {
-	runtime, err := execbus.Start(execbus.Options{})
-	if err != nil {
-		return nil, err
-	}
-	defer shutDown(runtime)
-	session, err := runtime.OpenSession(execbus.SessionOptions{Dir: "/"})
-	if err != nil {
-		return nil, err
-	}
-	server, remove, err := buildExecbus(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
-	client, err := startMCP(ctx, server)
-	if err != nil {
-		return nil, err
-	}
-	defer client.close()
-	turns := h.some(200, 40)
-	return h.collect(ctx, func(ctx context.Context, _ int) (b, o []float64, err error) {
-		var inside, outside []float64
-		for range turns {
-			began := time.Now()
-			result, err := session.Exec(ctx, messages.ExecCommand{Script: "true", Login: new(false)})
-			if err != nil || result.Running {
-				return nil, nil, fmt.Errorf("inside: %v, %v", result, err)
-			}
-			inside = append(inside, micros(time.Since(began)))
-			began = time.Now()
-			if err := client.call(`{"cmd":"true","login":false}`); err != nil {
-				return nil, nil, wrap("through MCP", err)
-			}
-			outside = append(outside, micros(time.Since(began)))
-		}
-		in, out := median(inside), median(outside)
-		return []float64{in, in}, []float64{out, out - in}, nil
-	})
-}
-
-// mcpClient is a client that speaks in lines with a server in a process of its own.
-type mcpClient struct {
+// server is "execbus" with a sub-command, on pipes.
+type server struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
-	id  int
+	raw io.ReadCloser
 }
 
-// buildExecbus builds the server.
-func buildExecbus(ctx context.Context) (path string, remove func(), err error) {
-	dir, remove, err := build(ctx, "github.com/execbus/execbus/cmd/execbus")
-	return filepath.Join(dir, "execbus"), remove, err
+// server builds execbus and starts it.
+func (s *scope) server(ctx context.Context, args ...string) *server {
+	v := &server{cmd: exec.CommandContext(ctx, filepath.Join(s.build(ctx, "cmd/execbus"), "execbus"), args...)}
+	v.cmd.Stderr = os.Stderr
+	v.in, v.raw = get(v.cmd.StdinPipe()), get(v.cmd.StdoutPipe())
+	v.out = bufio.NewReaderSize(v.raw, batch)
+	must(v.cmd.Start())
+	s.after(func() {
+		_ = v.in.Close()
+		_ = v.cmd.Process.Signal(syscall.SIGTERM)
+		_ = v.cmd.Wait()
+	})
+	return v
 }
 
-// build builds programs into a directory. They are not part of this program, which links much that they do not need.
-func build(ctx context.Context, packages ...string) (dir string, remove func(), err error) {
-	if dir, err = os.MkdirTemp("", "bench"); err != nil {
-		return "", nil, err
-	}
-	remove = func() { _ = os.RemoveAll(dir) }
-	build := exec.CommandContext(ctx, "go", append([]string{"build", "-o", dir + "/"}, packages...)...)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // the static binaries that people get
-	if out, err := build.CombinedOutput(); err != nil {
-		remove()
-		return "", nil, fmt.Errorf("the programs to measure cannot be built: %w\n%s", err, out)
-	}
-	return dir, remove, nil
+// mcp is a client of a server for MCP.
+type mcp struct {
+	*server
+	id int
 }
 
-func startMCP(ctx context.Context, server string) (_ *mcpClient, err error) {
-	c := &mcpClient{cmd: exec.CommandContext(ctx, server, "mcp", "--sandbox", "danger-full-access", "--dir", "/")}
-	c.cmd.Stderr = os.Stderr
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	c.out = bufio.NewReaderSize(out, 1<<16)
-	if err := c.cmd.Start(); err != nil {
-		return nil, err
-	}
-	if err := c.ask("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`); err != nil {
-		c.close()
-		return nil, err
-	}
-	return c, c.call(`{"cmd":"true","login":false}`) // the first call starts what later ones use
+func (s *scope) mcp(ctx context.Context) *mcp {
+	m := &mcp{server: s.server(ctx, "mcp", "--sandbox", "danger-full-access", "--dir", "/")}
+	must(m.send("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`))
+	get(m.answer())
+	must(m.exec(ctx)) // the first call starts what later ones use
+	return m
 }
 
-func (c *mcpClient) close() {
-	_ = c.in.Close()
-	_ = c.cmd.Wait()
+func (m *mcp) send(method, params string) error {
+	m.id++
+	_, err := fmt.Fprintf(m.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", m.id, method, params)
+	return err
 }
 
-func (c *mcpClient) call(arguments string) error {
-	return c.ask("tools/call", `{"name":"exec_command","arguments":`+arguments+`}`)
+func (m *mcp) call(arguments string) error {
+	return m.send("tools/call", `{"name":"exec_command","arguments":`+arguments+`}`)
 }
 
-// ask waits for the answer to one request.
-func (c *mcpClient) ask(method, params string) error {
-	c.id++
-	if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", c.id, method, params); err != nil {
+// answer waits for an answer, and returns the process that it is about, if that lives on.
+func (m *mcp) answer() (process int, err error) {
+	for {
+		text, err := m.out.ReadSlice('\n')
+		if err != nil {
+			return 0, err
+		}
+		var answer struct {
+			ID     int
+			Result *struct {
+				IsError           bool
+				StructuredContent struct {
+					Session int `json:"session_id"`
+				}
+			}
+		}
+		err = json.Unmarshal(text, &answer)
+		switch {
+		case err == nil && answer.ID == 0:
+			continue // a notification
+		case err != nil || answer.Result == nil || answer.Result.IsError:
+			return 0, fmt.Errorf("the answer is %s", text)
+		}
+		return answer.Result.StructuredContent.Session, nil
+	}
+}
+
+func (m *mcp) exec(context.Context) error {
+	if err := m.call(`{"cmd":"true","login":false}`); err != nil {
 		return err
 	}
-	line, err := c.out.ReadSlice('\n')
-	if err != nil {
-		return err
+	_, err := m.answer()
+	return err
+}
+
+// fill starts processes that wait for input, at the same time.
+func (m *mcp) fill(count int) {
+	for range count {
+		must(m.call(`{"cmd":"exec cat","login":false,"tty":true,"yield_time_ms":250}`))
 	}
-	var answer struct {
-		ID     int
-		Result *struct{ IsError bool }
+	for range count {
+		if get(m.answer()) == 0 {
+			must(errors.New("a process that should wait has ended"))
+		}
 	}
-	if err := json.Unmarshal(line, &answer); err != nil || answer.ID != c.id || answer.Result == nil || answer.Result.IsError {
-		return fmt.Errorf("the answer is %s", line)
+}
+
+// throughMCP compares two runtimes; that of the server is in another process.
+func throughMCP(ctx context.Context, s *scope) pair {
+	here := s.runner(ctx, s.session(), 1, messages.ExecCommand{Script: "true", Login: new(false)})
+	return pair{bare: here.loop, ours: timed(s.mcp(ctx).exec), turns: s.turns()}
+}
+
+// remote is an exec-server in a process of its own, and the spawner of a client.
+func (s *scope) remote(ctx context.Context, way string) (v *server, spawner ptyio.Spawner) {
+	if way == "stdio" {
+		v = s.server(ctx, "serve", "--listen", "stdio")
+		spawner = get(client.Connect(ctx, v.raw, v.in, client.Options{}))
+	} else {
+		v = s.server(ctx, "serve")
+		spawner = get(client.Dial(ctx, strings.TrimSpace(get(v.out.ReadString('\n'))), client.Options{}))
 	}
-	return nil
+	s.after(func() { _ = spawner.Close() })
+	return v, spawner
+}
+
+// remoteSession is a session whose commands run on an exec-server.
+func (s *scope) remoteSession(ctx context.Context, way string) (*server, *execbus.Session) {
+	v, spawner := s.remote(ctx, way)
+	_, session := s.open(execbus.Options{Spawner: spawner}, execbus.SessionOptions{})
+	return v, session
+}
+
+func remoteExecs(way string) opener {
+	return func(ctx context.Context, s *scope) pair {
+		_, there := s.remoteSession(ctx, way)
+		return s.against(ctx, s.session(), there)
+	}
+}
+
+func remoteEchoes(way string) opener {
+	return func(ctx context.Context, s *scope) pair {
+		_, there := s.remote(ctx, way)
+		return pair{bare: s.childEcho(ctx, s.spawner(sandbox.Options{})).loop, ours: s.childEcho(ctx, there).loop, turns: s.echoTurns()}
+	}
+}
+
+func remoteFloods(ctx context.Context, s *scope) pair {
+	_, there := s.remote(ctx, "websocket")
+	return s.floodPair(ctx, childFlood(s.spawner(sandbox.Options{})), childFlood(there))
 }

@@ -1,177 +1,222 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
-	"io"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/tests/harness"
 )
 
 const (
-	memoryFloods = 100
-	// memoryEvery is how often the memory is looked at, and slowEvery how often the slow subscriber reads an event.
-	memoryEvery = 100 * time.Millisecond
-	slowEvery   = 10 * time.Millisecond
-	// memoryKept is how much of so many floods the runtime keeps, in MiB: output that nobody has polled, and the log.
-	memoryKept = memoryFloods * (ptyio.DefaultBufferSize + ptyio.LogHead + ptyio.LogTail) >> 20
+	// restCommands is how many commands a program has run before it rests, and restTime for how long it does.
+	restCommands = 2000
+	restTime     = time.Second
+	// idleProcesses is how many a server has in its second row: the most without a warning.
+	idleProcesses = 60
+	memoryFloods  = 100
+	// memoryKept is how much of so many floods the runtime keeps, in MiB: for each 1 MiB that nobody has polled, and the log.
+	memoryKept = memoryFloods * 2.5
 )
 
-func memoryCase() benchCase {
-	return benchCase{name: "memory-floods", about: "100 floods of 20 s through the runtime (3 s with -quick)",
-		metrics: []metric{
-			{name: "rss grown, no subscriber", unit: mebibytes},
-			{name: "rss grown, slow subscriber", unit: mebibytes},
-			{name: "rss beyond twice what is kept", unit: mebibytes, judge: valueMost, limit: 64},
-			{name: "live heap beyond what is kept", unit: mebibytes, judge: valueMost, limit: 8},
-			{name: "live heap, slow subscriber", unit: mebibytes},
-			{name: "floods", unit: megabytes},
-		}, run: measureMemory}
-}
-
-// memoryAnswer is the helper's result: KiB of resident memory, before and at most, and of the heap that is in use at the
-// end; and the bytes of all floods and of the slowest one.
-type memoryAnswer struct {
-	Before, Peak, Heap int
-	Least              int64
-	Bytes              int64
-	Seconds            float64
-}
-
-func measureMemory(ctx context.Context, h *harness) ([]value, error) {
-	if free := availableMiB(); free < 2048 {
-		return nil, errors.New("less than 2 GiB of memory are available")
+func memoryRows() []row {
+	resting := []metric{{name: "at rest", unit: mebibytes, judge: most, limit: 20}, {name: "60 idle processes", of: "idle", unit: mebibytes}}
+	floods := func(beyond, live judge) []metric {
+		return []metric{{name: "rss grown", of: "grown", unit: mebibytes}, {name: "rss beyond twice what is kept", of: "beyond", unit: mebibytes, judge: beyond, limit: 64},
+			{name: "live heap beyond what is kept", of: "live", unit: mebibytes, judge: live, limit: 8}, {name: "floods", of: "floods", unit: megabytes}}
 	}
-	var grown, live [2][]float64
-	var speeds []float64
-	for round := range max(h.pairs/3, 1) {
-		for i, subscriber := range []string{"no", "slow"} {
-			a, err := askForMemory(ctx, h, subscriber)
-			if err != nil {
-				return nil, err
-			}
-			h.say("  run %d, %s subscriber: host %d → %d KiB, %d KiB of it live heap, %d MB in %.1f s, %.1f MB of the slowest",
-				round+1, subscriber, a.Before, a.Peak, a.Heap, a.Bytes/1e6, a.Seconds, float64(a.Least)/1e6)
-			grown[i] = append(grown[i], float64(a.Peak-a.Before)/1024)
-			live[i] = append(live[i], float64(a.Heap)/1024)
-			speeds = append(speeds, float64(a.Bytes)/1e6/a.Seconds)
+	return []row{
+		{name: "rest", about: "resident memory of a small host that has run 2,000 commands and rests, beside a program that ran them with os/exec", least: 1, open: rests,
+			metrics: []metric{{name: "host beyond bare Go", unit: mebibytes, judge: most, limit: 13}, {name: "warden", of: "warden", unit: mebibytes, judge: most, limit: 8},
+				{name: "host", of: "embedded", unit: mebibytes}, {name: "bare Go", of: "plain", unit: mebibytes},
+				{name: "threads of the host", of: "threads", unit: pieces}}},
+		{name: "mcp-rest", about: "resident memory of a server for MCP, without its warden: after a command, and with 60 idle processes",
+			metrics: resting, least: 1, open: restOfServer(mcpServer)},
+		{name: "remote-rest", about: "the same of an exec-server", metrics: resting, least: 1, open: restOfServer(execServer)},
+		{name: "idle-isolated", about: "private memory of isolated commands that sleep while 500 more are started", least: 1, open: idleIsolated,
+			metrics: []metric{{name: "its process 1", unit: kibibytes, judge: most, limit: 256}, {name: "the command", of: "command", unit: kibibytes}}},
+		{name: "memory-floods", about: "100 floods of 8 s through the runtime, without a subscriber", metrics: floods(most, most), least: 1, open: manyFloods("")},
+		{name: "memory-floods-slow", about: "the same with a subscriber that reads an event every 10 ms", metrics: floods(inform, inform), least: 1, open: manyFloods("slow")},
+		{name: "shells", about: "1,000 interactive shells on PTYs in one session", least: 1, open: func(_ context.Context, s *scope) pair {
+			return pair{ours: fresh("shells", strconv.Itoa(s.some(manyShells, manyShells/5)))}
+		},
+			metrics: []metric{{name: "rss of the host for each", of: "rss", unit: kibibytes, judge: most, limit: 24}, {name: "threads of the host", of: "threads", unit: pieces, judge: most, limit: 10},
+				{name: "threads of the warden", of: "warden threads", unit: pieces}, {name: "rss of the warden", of: "warden", unit: kibibytes},
+				{name: "descriptors of the host for each", of: "descriptors", unit: pieces}, {name: "end of all", of: "end", unit: milliseconds, judge: most, limit: 700}}},
+	}
+}
+
+// resident waits, and returns the memory of a process in MiB.
+func resident(ctx context.Context, pid int) float64 {
+	select {
+	case <-time.After(restTime):
+	case <-ctx.Done():
+		must(ctx.Err())
+	}
+	return float64(get(harness.ResidentKiB(pid))) / 1024
+}
+
+// rests measures small programs, because most of a resting host's memory are pages of its executable.
+func rests(ctx context.Context, s *scope) pair {
+	dir := s.build(ctx, "tests/cost/embedded", "tests/cost/plain")
+	return pair{ours: func(ctx context.Context, took series) {
+		for _, name := range []string{"embedded", "plain"} {
+			restOf(ctx, filepath.Join(dir, name), s.some(restCommands, restCommands/10), name, took)
 		}
-	}
-	return []value{single(grown[0]), single(grown[1]), single(less(grown[0], 2*memoryKept)), single(less(live[0], memoryKept)),
-		single(live[1]), single(speeds)}, nil
+		took.add("", took["embedded"][0]-took["plain"][0])
+	}}
 }
 
-func less(values []float64, by float64) []float64 {
-	var rest []float64
-	for _, v := range values {
-		rest = append(rest, v-by)
-	}
-	return rest
-}
-
-func askForMemory(ctx context.Context, h *harness, subscriber string) (a memoryAnswer, err error) {
-	helper, err := startHelper(ctx, "memory", strconv.Itoa(memoryFloods), subscriber)
-	if err != nil {
-		return a, err
-	}
-	defer helper.close()
-	return a, helper.ask(h.some(20, 3), &a)
-}
-
-// answerMemory is the helper: a host of so many floods.
-func answerMemory(count int, slow bool, out io.Writer) error {
-	return serve(out, func(ctx context.Context, seconds int) (any, error) {
-		runtime, err := execbus.Start(execbus.Options{})
-		if err != nil {
-			return nil, err
-		}
-		answer, err := hostFloods(ctx, runtime, count, slow, time.Duration(seconds)*time.Second)
-		if ended := shutDown(runtime); err == nil {
-			err = ended
-		}
-		return answer, err
-	})
-}
-
-func hostFloods(ctx context.Context, runtime *execbus.Runtime, count int, slow bool, lasts time.Duration) (a memoryAnswer, err error) {
-	session, err := runtime.OpenSession(execbus.SessionOptions{Dir: "/", MaxProcesses: count + 1, WarnProcesses: count + 1})
-	if err != nil {
-		return a, err
-	}
-	if _, err := session.Exec(ctx, messages.ExecCommand{Argv: []string{program}}); err != nil { // starts the warden
-		return a, err
-	}
-	debug.FreeOSMemory()
-	if a.Before, err = residentKiB("self"); err != nil {
-		return a, err
-	}
-	if slow {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		if err := readSlowly(ctx, session); err != nil {
-			return a, err
-		}
-	}
-	load := &sessionLoad{session: session}
-	if err := load.start(ctx, count); err != nil {
-		return a, err
-	}
-	defer load.end()
-	if err := a.watch(ctx, load, lasts); err != nil {
-		return a, err
-	}
-	if err := load.stop(ctx); err != nil { // what they write during a collection counts as live
-		return a, err
-	}
-	debug.FreeOSMemory()
-	a.Heap = heapKiB()
-	return a, nil
-}
-
-// watch notes the highest use of memory.
-func (a *memoryAnswer) watch(ctx context.Context, load *sessionLoad, lasts time.Duration) error {
-	began := time.Now()
-	for time.Since(began) < lasts {
-		select {
-		case <-time.After(memoryEvery):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		rss, err := residentKiB("self")
-		if err != nil {
-			return err
-		}
-		a.Peak = max(a.Peak, rss)
-	}
-	a.Seconds = time.Since(began).Seconds()
-	totals, err := load.totals(ctx)
-	if err != nil {
-		return err
-	}
-	a.Bytes, a.Least = sum(totals), slices.Min(totals)
-	return nil
-}
-
-// readSlowly begins to read events, one at a time.
-func readSlowly(ctx context.Context, session *execbus.Session) error {
-	sub, err := session.Events(execbus.Watch{})
-	if err != nil {
-		return err
-	}
-	go func() {
-		defer sub.Close()
-		for {
-			if _, err := sub.Next(ctx); err != nil {
-				return
-			}
-			time.Sleep(slowEvery)
-		}
+// restOf runs a program that runs so many commands, and measures it, and its warden if it has one.
+func restOf(ctx context.Context, program string, commands int, name string, took series) {
+	cmd := exec.CommandContext(ctx, program, strconv.Itoa(commands))
+	cmd.Stderr = os.Stderr
+	stdin, stdout := get(cmd.StdinPipe()), get(cmd.StdoutPipe())
+	must(cmd.Start())
+	defer func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
 	}()
-	return nil
+	if said := get(bufio.NewReader(stdout).ReadString('\n')); said != "resting\n" {
+		must(fmt.Errorf("%s printed %q", name, said))
+	}
+	took.add(name, resident(ctx, cmd.Process.Pid))
+	if warden := harness.Warden(harness.Procs(), cmd.Process.Pid); warden.PID != 0 {
+		took.add("threads", float64(get(harness.ReadProc(cmd.Process.Pid)).Threads))
+		took.add("warden", float64(get(harness.ResidentKiB(warden.PID)))/1024)
+	}
+}
+
+// restOfServer measures a new server after one command, and with idle processes.
+func restOfServer(open func(ctx context.Context, s *scope) (v *server, fill func(count int))) opener {
+	return func(context.Context, *scope) pair {
+		return pair{ours: func(ctx context.Context, took series) {
+			s := &scope{}
+			defer s.end()
+			v, fill := open(ctx, s)
+			took.add("", resident(ctx, v.cmd.Process.Pid))
+			fill(idleProcesses)
+			took.add("idle", resident(ctx, v.cmd.Process.Pid))
+		}}
+	}
+}
+
+func mcpServer(ctx context.Context, s *scope) (*server, func(int)) {
+	m := s.mcp(ctx)
+	return m.server, m.fill
+}
+
+func execServer(ctx context.Context, s *scope) (*server, func(int)) {
+	v, session := s.remoteSession(ctx, "websocket")
+	s.plain(ctx, session)
+	return v, func(count int) {
+		for range count {
+			get(session.Start(ctx, messages.ExecCommand{Argv: []string{"cat"}, TTY: true}))
+		}
+	}
+}
+
+// idleIsolated lets ten commands sleep while more are started.
+func idleIsolated(ctx context.Context, s *scope) pair {
+	if os.Geteuid() != 0 {
+		must(errors.New("only root may look at the memory of process 1"))
+	}
+	runtime, _ := s.open(execbus.Options{}, execbus.SessionOptions{})
+	session := get(runtime.OpenSession(s.insideOf(messages.AssuranceIsolated, false)))
+	for range 10 {
+		get(session.Start(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}}))
+	}
+	more := s.plain(ctx, session)
+	return pair{ours: func(ctx context.Context, took series) {
+		for range s.some(500, 50) {
+			more(ctx, series{})
+		}
+		for _, p := range get(session.List(ctx)) {
+			took.add("", privateKiB(get(harness.ReadProc(p.PID)).PPID))
+			took.add("command", privateKiB(p.PID))
+		}
+	}}
+}
+
+// privateKiB is the memory that a process shares with no other.
+func privateKiB(pid int) float64 {
+	path := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
+	return float64(harness.Field(path, "Private_Clean:") + harness.Field(path, "Private_Dirty:"))
+}
+
+func manyFloods(subscriber string) opener {
+	return func(_ context.Context, s *scope) pair {
+		needMiB(2048)
+		return pair{ours: fresh("floods", fmt.Sprintf("%d %s", s.some(8, 2), subscriber))}
+	}
+}
+
+func needMiB(need int) {
+	if free := harness.Field("/proc/meminfo", "MemAvailable:") >> 10; free < need {
+		must(fmt.Errorf("only %d MiB of memory are available", free))
+	}
+}
+
+// openFloods makes a host of many floods.
+func openFloods(_ context.Context, s *scope, with string) loop {
+	var seconds int
+	var subscriber string
+	_, _ = fmt.Sscan(with, &seconds, &subscriber)
+	_, session := s.open(execbus.Options{}, crowded(memoryFloods))
+	return func(ctx context.Context, took series) {
+		s.plain(ctx, session) // starts the warden
+		debug.FreeOSMemory()
+		before := get(harness.ResidentKiB(os.Getpid()))
+		if subscriber != "" {
+			s.reader(session, 10*time.Millisecond)
+		}
+		load, peak := startFloods(ctx, session, memoryFloods), before
+		for range 10 * seconds {
+			time.Sleep(time.Second / 10)
+			peak = max(peak, get(harness.ResidentKiB(os.Getpid())))
+		}
+		took.add("floods", load.speed(ctx))
+		load.stop(ctx) // what comes during a collection counts as live
+		debug.FreeOSMemory()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		grown := float64(peak-before) / 1024
+		took.add("grown", grown)
+		took.add("beyond", grown-2*memoryKept)
+		took.add("live", float64(stats.HeapAlloc)/(1<<20)-memoryKept)
+	}
+}
+
+// openManyShells makes a host of that many shells.
+func openManyShells(ctx context.Context, s *scope, with string) loop {
+	count := get(strconv.Atoi(with))
+	_, session := s.open(execbus.Options{}, crowded(count))
+	openShells(ctx, session, 20) // pages the code in, and lets pools and stacks find their size
+	must(session.TerminateAll(ctx))
+	return func(ctx context.Context, took series) {
+		descriptors := func() int { return len(harness.Entries("/proc/self/fd")) }
+		debug.FreeOSMemory()
+		before, fds := resident(ctx, os.Getpid()), descriptors()
+		openShells(ctx, session, count)
+		debug.FreeOSMemory()
+		after, warden := resident(ctx, os.Getpid()), harness.Warden(harness.Procs(), os.Getpid())
+		took.add("rss", (after-before)*1024/float64(count))
+		took.add("threads", float64(len(harness.Entries("/proc/self/task"))))
+		took.add("warden", float64(get(harness.ResidentKiB(warden.PID))))
+		took.add("warden threads", float64(warden.Threads))
+		took.add("descriptors", float64(descriptors()-fds)/float64(count))
+		began := time.Now()
+		must(session.Close(ctx))
+		took.add("end", millis(time.Since(began)))
+	}
 }

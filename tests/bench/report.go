@@ -1,71 +1,59 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/execbus/execbus/tests/harness"
 )
 
-// unit says how a number is shown.
+// unit says how a number is shown; empty means microseconds.
 type unit string
 
 const (
 	nanoseconds  unit = "ns"
-	microseconds unit = "µs"
 	milliseconds unit = "ms"
 	megabytes    unit = "MB/s"
 	cpuPerGiB    unit = "s/GiB"
 	kibibytes    unit = "KiB"
 	mebibytes    unit = "MiB"
-	pieces       unit = ""
+	pieces       unit = " "
 )
 
 func (u unit) show(v float64) string {
 	digits := 1
-	switch {
-	case u == pieces:
+	switch u {
+	case "":
+		u = "µs"
+	case pieces:
 		digits = 0
-	case u == cpuPerGiB:
+	case cpuPerGiB:
 		digits = 2
 	}
 	return strings.TrimSpace(fmt.Sprintf("%.*f %s", digits, v, u))
 }
 
-// facts describe the machine.
-type facts struct {
-	Cores      int    `json:"cores"`
-	GOMAXPROCS int    `json:"gomaxprocs"`
-	Kernel     string `json:"kernel"`
-	Go         string `json:"go"`
-	LoadBefore string `json:"loadBefore"`
-	LoadAfter  string `json:"loadAfter"`
+// machine describes where the bench runs.
+func machine() string {
+	return fmt.Sprintf("%d cores, kernel %s, %s %s/%s, load %s", runtime.GOMAXPROCS(0), firstLine("/proc/sys/kernel/osrelease"),
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, firstLine("/proc/loadavg"))
 }
-
-func machine() facts {
-	return facts{Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0), Kernel: firstLine("/proc/sys/kernel/osrelease"),
-		Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH, LoadBefore: loadAverage()}
-}
-
-func loadAverage() string { return firstLine("/proc/loadavg") }
 
 func firstLine(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "unknown"
 	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	return line
+	first, _, _ := strings.Cut(string(text), "\n")
+	return first
 }
 
-func (f facts) print(w io.Writer) {
-	fmt.Fprintf(w, "%d cores (GOMAXPROCS %d), kernel %s, %s, load %s\n", f.Cores, f.GOMAXPROCS, f.Kernel, f.Go, f.LoadBefore)
-}
-
-// verdict is the judgement on one metric.
+// verdict is the judgement on one line.
 type verdict string
 
 const (
@@ -75,9 +63,9 @@ const (
 	unmeasured verdict = "NOT MEASURED"
 )
 
-// row is one line of the table.
-type row struct {
-	Case    string  `json:"case"`
+// line is one measured metric: medians over the samples, with the lowest and the highest ratio, or number if there is no ratio.
+type line struct {
+	Row     string  `json:"row"`
 	Unit    unit    `json:"unit,omitempty"`
 	Bare    float64 `json:"bare,omitempty"`
 	Ours    float64 `json:"ours,omitempty"`
@@ -88,31 +76,32 @@ type row struct {
 	High    float64 `json:"high,omitempty"`
 	Error   string  `json:"error,omitempty"`
 
-	alone bool
+	alone bool // there is no bare way
 }
 
 // result is everything that a run has measured.
 type result struct {
-	Machine facts `json:"machine"`
-	Rows    []row `json:"rows"`
+	Machine string `json:"machine"` // at the beginning
+	Load    string `json:"load"`    // at the end
+	Lines   []line `json:"lines"`
 }
 
-func (r *result) add(c benchCase, values []value, err error) {
+func (r *result) add(name string, lines []line, err error) {
 	if err != nil {
-		r.Rows = append(r.Rows, row{Case: c.name, Verdict: unmeasured, Error: err.Error()})
-		return
+		lines = []line{{Row: name, Verdict: unmeasured, Error: strings.ReplaceAll(err.Error(), "\n", "; ")}}
 	}
-	for i, m := range c.metrics {
-		v := values[i]
-		line := row{Case: strings.TrimSpace(c.name + " " + m.name), Unit: m.unit, Bare: v.bare, Ours: v.ours, Ratio: v.ratio,
-			Limit: m.limitText(), Verdict: kept, Low: v.low, High: v.high, alone: v.alone}
-		switch {
-		case m.judge == inform:
-			line.Verdict = informed
-		case !m.kept(v):
-			line.Verdict = missed
-		}
-		r.Rows = append(r.Rows, line)
+	r.Lines = append(r.Lines, lines...)
+}
+
+func (r *result) exitCode() int {
+	has := func(v verdict) bool { return slices.ContainsFunc(r.Lines, func(l line) bool { return l.Verdict == v }) }
+	switch {
+	case has(missed):
+		return harness.ExitBroken
+	case has(unmeasured):
+		return harness.ExitFailed
+	default:
+		return harness.ExitOK
 	}
 }
 
@@ -122,66 +111,49 @@ func (m metric) limitText() string {
 		return fmt.Sprintf("≤ %.2f×", m.limit)
 	case atLeast:
 		return fmt.Sprintf("≥ %.2f×", m.limit)
-	case valueMost:
-		return strings.TrimSpace("≤ " + m.unit.show(m.limit) + " " + m.when)
+	case moreMost:
+		return "≤ " + m.unit.show(m.limit) + " more"
+	case most:
+		return "≤ " + m.unit.show(m.limit)
 	default:
 		return "-"
 	}
 }
 
-func (r *result) exitCode() int {
-	code := exitKept
-	for _, line := range r.Rows {
-		switch line.Verdict {
-		case missed:
-			return exitMissed
-		case unmeasured:
-			code = exitUnmeasured
-		}
-	}
-	return code
-}
-
-func (r *result) writeJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(r)
-}
-
 func (r *result) writeTable(w io.Writer) error {
-	r.Machine.print(w)
-	fmt.Fprintf(w, "load at the end %s\n\n", r.Machine.LoadAfter)
+	fmt.Fprintf(w, "%s\nload at the end %s\n\n", r.Machine, r.Load)
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "CASE\tBARE\tOURS\tRATIO\tLIMIT\tVERDICT\tSPREAD")
-	for _, line := range r.Rows {
-		switch {
-		case line.Error != "":
-			fmt.Fprintf(table, "%s\t\t\t\t\t%s\t%s\n", line.Case, line.Verdict, strings.ReplaceAll(line.Error, "\n", "; "))
-		case line.alone:
-			fmt.Fprintf(table, "%s\t-\t%s\t-\t%s\t%s\t%s – %s\n", line.Case, line.Unit.show(line.Ours), line.Limit, line.Verdict,
-				line.Unit.show(line.Low), line.Unit.show(line.High))
-		default:
-			fmt.Fprintf(table, "%s\t%s\t%s\t%.2f×\t%s\t%s\t%.2f – %.2f\n", line.Case, line.Unit.show(line.Bare),
-				line.Unit.show(line.Ours), line.Ratio, line.Limit, line.Verdict, line.Low, line.High)
+	fmt.Fprintln(table, "ROW\tBARE\tOURS\tRATIO\tLIMIT\tVERDICT\tSPREAD")
+	for _, l := range r.Lines {
+		show := l.Unit.show
+		bare, ratio, spread := show(l.Bare), fmt.Sprintf("%.2f×", l.Ratio), fmt.Sprintf("%.2f – %.2f", l.Low, l.High)
+		if l.alone {
+			bare, ratio, spread = "-", "-", show(l.Low)+" – "+show(l.High)
+		}
+		if l.Error != "" {
+			fmt.Fprintf(table, "%s\t\t\t\t\t%s\t%s\n", l.Row, l.Verdict, l.Error)
+		} else {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Row, bare, show(l.Ours), ratio, l.Limit, l.Verdict, spread)
 		}
 	}
 	return table.Flush()
 }
 
-// list shows the cases without running them.
-func list(w io.Writer, cases []benchCase) {
+// list shows the rows without measuring them.
+func list(w io.Writer, chosen []row) error {
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, c := range cases {
+	for _, r := range chosen {
 		var limits []string
-		for _, m := range c.metrics {
+		for _, m := range r.metrics {
 			if m.judge != inform {
 				limits = append(limits, strings.TrimSpace(m.name+" "+m.limitText()))
 			}
 		}
-		if limits == nil {
-			limits = []string{"-"}
+		about := r.about
+		if r.layer {
+			about = "(layer) " + about
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", c.name, strings.Join(limits, ", "), c.about)
+		fmt.Fprintf(table, "%s\t%s\t%s\n", r.name, strings.Join(limits, ", "), about)
 	}
-	_ = table.Flush()
+	return table.Flush()
 }

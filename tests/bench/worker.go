@@ -9,135 +9,111 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/execbus/execbus/tests/harness"
 )
 
-// workerFlag turns this program into a helper when it executes itself again. It is not for users.
+// workerFlag turns this program into a worker when it executes itself again. It is not for users.
 const workerFlag = "-worker"
 
-// helper is a process of its own, for measurements that need a clean one. It does one task for each number that it is sent.
-// It ends at the end of its input, so also when the parent is gone.
-type helper struct {
-	cmd     *exec.Cmd
-	send    io.WriteCloser
-	receive *json.Decoder
+// workers are loops that need a process of their own, by name.
+var workers = map[string]func(ctx context.Context, s *scope, with string) loop{
+	"first": openFirst, "floods": openFloods, "heap": openHeap, "shells": openManyShells,
 }
 
-func startHelper(ctx context.Context, args ...string) (*helper, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, self, append([]string{workerFlag}, args...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us; the helper ends with its input
-	cmd.WaitDelay = time.Minute
-	cmd.Stderr = os.Stderr
-	send, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
+// writers are programs that print.
+var writers = map[string]func(out io.Writer){"flood": writeFlood, "lines": writeLines}
+
+// writer returns the command line of a writer or worker.
+func writer(name, with string) []string {
+	return []string{get(os.Executable()), workerFlag, name, with}
+}
+
+// apart is a loop in a process of its own, which runs it once for each line that it is sent. It ends at the end of its input, so
+// also when the parent is gone.
+func (s *scope) apart(ctx context.Context, name, with string) loop {
+	argv := writer(name, with)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us; the worker ends with its input
+	cmd.WaitDelay, cmd.Stderr = time.Minute, os.Stderr
+	send := get(cmd.StdinPipe())
 	cmd.Cancel = send.Close
-	receive, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
+	receive := json.NewDecoder(get(cmd.StdoutPipe()))
+	must(cmd.Start())
+	s.after(func() {
+		_ = send.Close()
+		_ = cmd.Wait()
+	})
+	return func(_ context.Context, took series) {
+		get(fmt.Fprintln(send))
+		var answer series
+		if err := receive.Decode(&answer); errors.Is(err, io.EOF) {
+			must(errors.New("the worker process failed; see above"))
+		} else {
+			must(err)
+		}
+		for name, values := range answer {
+			took[name] = append(took[name], values...)
+		}
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	return &helper{cmd: cmd, send: send, receive: json.NewDecoder(receive)}, nil
 }
 
-// ask lets the helper do its task with n, and decodes the answer.
-func (h *helper) ask(n int, answer any) error {
-	if _, err := fmt.Fprintln(h.send, n); err != nil {
-		return err
+// fresh is a loop in a new process each time.
+func fresh(name, with string) loop {
+	return func(ctx context.Context, took series) {
+		s := &scope{}
+		defer s.end()
+		s.apart(ctx, name, with)(ctx, took)
 	}
-	err := h.receive.Decode(answer)
-	if errors.Is(err, io.EOF) {
-		return errors.New("the helper process failed; see above")
-	}
-	return err
 }
 
-func (h *helper) close() {
-	_ = h.send.Close()
-	_ = h.cmd.Wait()
+// work is the main function of a worker. It handles no signals: that would cost a thread, and threads are counted.
+func work(args []string) int {
+	if len(args) != 2 {
+		return harness.ExitUsage
+	}
+	if write := writers[args[0]]; write != nil {
+		write(os.Stdout)
+	} else if open := workers[args[0]]; open == nil {
+		return harness.ExitUsage
+	} else if err := serve(open, args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench worker:", err)
+		return harness.ExitFailed
+	}
+	return harness.ExitOK
 }
 
-// work is the main function of a helper. It handles no signals: that would cost a thread, and threads are counted.
-func work(args []string, out, progress io.Writer) int {
-	if len(args) != 3 {
-		return exitUsage
-	}
-	number, err := strconv.Atoi(args[1])
-	if err != nil {
-		return exitUsage
-	}
-	switch args[0] {
-	case "flood":
-		err = writeFlood(number, os.Stdout)
-	case "heap":
-		err = holdHeap(number, args[2], out)
-	case "first":
-		err = answerFirst(out)
-	case "shells":
-		err = answerShells(out)
-	case "memory":
-		err = answerMemory(number, args[2] == "slow", out)
-	case "lines":
-		err = printLines(time.Duration(number)*time.Millisecond, os.Stdout)
-	default:
-		return exitUsage
-	}
-	if err != nil {
-		fmt.Fprintln(progress, "bench helper:", err)
-		return exitUnmeasured
-	}
-	return exitKept
-}
-
-// serve answers one number after the other until the input ends, which also ends the task under way.
-func serve(out io.Writer, task func(ctx context.Context, n int) (any, error)) error {
+// serve runs the loop once for each line of the input. The end of the input ends the loop under way, too.
+func serve(open func(context.Context, *scope, string) loop, with string) (err error) {
+	defer failed(&err)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if err := syscall.SetNonblock(0, true); err != nil { // a read that waits must not cost a thread
-		return err
-	}
+	must(syscall.SetNonblock(0, true)) // a read that waits must not cost a thread
 	input := os.NewFile(0, "requests")
-	requests := make(chan int)
+	requests := make(chan struct{})
 	go func() {
 		defer cancel()
-		lines := bufio.NewScanner(input)
-		for lines.Scan() {
-			n, err := strconv.Atoi(lines.Text())
-			if err != nil {
-				return
-			}
+		for lines := bufio.NewScanner(input); lines.Scan(); {
 			select {
-			case requests <- n:
+			case requests <- struct{}{}:
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	encoder := json.NewEncoder(out)
-	for {
+	s := &scope{}
+	defer s.end()
+	run := open(ctx, s, with)
+	for answers := json.NewEncoder(os.Stdout); ; {
 		select {
 		case <-ctx.Done():
 			return nil
-		case n := <-requests:
-			answer, err := task(ctx, n)
-			if ctx.Err() != nil {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			if err := encoder.Encode(answer); err != nil {
-				return err
-			}
+		case <-requests:
 		}
+		took := series{}
+		run(ctx, took)
+		must(answers.Encode(took))
 	}
 }

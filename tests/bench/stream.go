@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/messages"
+)
+
+// floodMetrics are those of a flood, with its limit.
+func floodMetrics(speed metric) []metric {
+	speed.unit = megabytes
+	return []metric{speed, {name: "cpu", of: "cpu", unit: cpuPerGiB}}
+}
+
+func streamRows() []row {
+	return []row{
+		{name: "echo-session", about: "17 bytes to cat on a raw PTY and back, by Session.Write and a lossless subscription",
+			metrics: []metric{{name: "median", judge: atMost, limit: 1.5}, tail}, open: echoes},
+		{name: "echo-loaded-session", about: "echo-session while another runtime reads 8 floods",
+			metrics: []metric{{name: "median"}, tail, {name: "floods", of: "floods", unit: megabytes}}, open: besideFloods(echoes)},
+		{name: "flood-session", about: "64 MiB through a PTY by Session.Exec and polls", metrics: floodMetrics(metric{}), open: sessionFloods},
+	}
+}
+
+// message is sent there and back.
+var message = []byte("seventeen bytes.\x00")
+
+// echoArgv puts the terminal into raw mode, says so with one byte, and echoes.
+var echoArgv = []string{"/bin/sh", "-c", "stty raw -echo && printf R && exec cat"}
+
+// echoTrips is the length of a turn. Turns are short because a round trip takes two to four times as long once the scheduler
+// has spread the goroutines and processes over the cores, and that lasts for a while.
+const echoTrips = 50
+
+// trip sends the message, and returns when all of it is back.
+type trip func(ctx context.Context) error
+
+func (t trip) loop(ctx context.Context, took series) {
+	for range echoTrips {
+		timed(t)(ctx, took)
+	}
+}
+
+func (s *scope) echoTurns() int { return s.some(30, 10) }
+
+// bareEcho uses blocking calls on the master side of the terminal.
+func (s *scope) bareEcho() trip {
+	cmd := exec.Command(echoArgv[0], echoArgv[1:]...)
+	cmd.Env, cmd.Dir = environment(), "/"
+	terminal := get(pty.Start(cmd))
+	s.after(func() {
+		_ = terminal.Close() // SIGHUP ends cat
+		_ = cmd.Wait()
+	})
+	buffer := make([]byte, len(message))
+	get(io.ReadFull(terminal, buffer[:1]))
+	return func(context.Context) error {
+		if _, err := terminal.Write(message); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(terminal, buffer)
+		return err
+	}
+}
+
+// cat is an echo of a session.
+type cat struct {
+	session *execbus.Session
+	events  *bus.Subscription
+	process messages.ProcessID
+}
+
+func (s *scope) cat(ctx context.Context, session *execbus.Session) *cat {
+	c := &cat{session: session, events: get(session.Events(execbus.Watch{Calls: []messages.CallID{"echo"}, Lossless: true}))}
+	s.after(c.events.Close)
+	c.process = get(session.Start(ctx, messages.ExecCommand{Call: "echo", Argv: echoArgv, TTY: true})).ID()
+	must(c.await(ctx, []byte("R")))
+	return c
+}
+
+// await reads output until want has come.
+func (c *cat) await(ctx context.Context, want []byte) error {
+	var got []byte
+	for !bytes.Equal(got, want) {
+		event, err := c.events.Next(ctx)
+		if err != nil {
+			return err
+		}
+		switch event := event.(type) {
+		case messages.OutputDelta:
+			got = append(got, event.Bytes...)
+		case messages.ExecEnded:
+			return fmt.Errorf("cat ended with %s", event.Status)
+		}
+		if !bytes.HasPrefix(want, got) {
+			return fmt.Errorf("%q came back as %q", want, got)
+		}
+	}
+	return nil
+}
+
+func (c *cat) trip(ctx context.Context) error {
+	if _, err := c.session.Write(ctx, messages.WriteStdin{Process: c.process, Bytes: message, UntilTaken: true}); err != nil {
+		return err
+	}
+	return c.await(ctx, message)
+}
+
+func echoes(ctx context.Context, s *scope) pair {
+	return s.againstBareEcho(s.cat(ctx, s.session()).trip)
+}
+
+func (s *scope) againstBareEcho(ours trip) pair {
+	return pair{bare: s.bareEcho().loop, ours: ours.loop, turns: s.echoTurns()}
+}
+
+// besideFloods measures something while a runtime of its own reads 8 floods.
+func besideFloods(open opener) opener {
+	return func(ctx context.Context, s *scope) pair {
+		p, load := open(ctx, s), startFloods(ctx, s.session(), 8)
+		ours := p.ours
+		p.ours = func(ctx context.Context, took series) {
+			ours(ctx, took)
+			took.add("floods", load.speed(ctx))
+		}
+		return p
+	}
+}
+
+// floods are programs of a session that write the same line again and again. Nobody subscribes to them.
+type floods struct {
+	session *execbus.Session
+	ids     []messages.ProcessID
+	last    int64 // how many bytes had come, and when, when their speed was last asked for
+	at      time.Time
+}
+
+func startFloods(ctx context.Context, session *execbus.Session, count int, prefix ...string) *floods {
+	f := &floods{session: session, at: time.Now()}
+	for range count {
+		f.ids = append(f.ids, get(session.Start(ctx, messages.ExecCommand{Argv: append(prefix, "yes")})).ID())
+	}
+	return f
+}
+
+// bytes returns how many bytes have come.
+func (f *floods) bytes(ctx context.Context) (all int64) {
+	for _, id := range f.ids {
+		all += get(f.session.Read(ctx, messages.ReadOutput{Process: id, Tail: 1})).Total
+	}
+	return all
+}
+
+// speed returns the MB/s since it was last asked for.
+func (f *floods) speed(ctx context.Context) float64 {
+	all, now := f.bytes(ctx), time.Now()
+	speed := float64(all-f.last) / 1e6 / now.Sub(f.at).Seconds()
+	f.last, f.at = all, now
+	return speed
+}
+
+// stop stops the programs. What they have written has come when it returns.
+func (f *floods) stop(ctx context.Context) {
+	for _, id := range f.ids {
+		must(f.session.Signal(ctx, messages.Signal{Process: id, Signal: syscall.SIGSTOP}))
+	}
+	for before, now := int64(-1), int64(0); now != before; time.Sleep(restTime / 4) {
+		before, now = now, f.bytes(ctx)
+	}
+}
+
+const (
+	// batch is the most that a runtime and the bare way read at once.
+	batch = 64 << 10
+	// floodSize bytes are a turn.
+	floodSize = 64 << 20
+)
+
+// floodArgv is a flood on a terminal in raw mode.
+func floodArgv() []string {
+	return append([]string{"/bin/sh", "-c", `stty raw -echo && exec "$0" "$@"`}, writer("flood", "")...)
+}
+
+func writeFlood(out io.Writer) {
+	for at, buffer := 0, make([]byte, batch); at < floodSize; at += batch {
+		if _, err := out.Write(buffer); err != nil {
+			return
+		}
+	}
+}
+
+// flood sends floodSize bytes through a new PTY, and returns how many came.
+type flood func(ctx context.Context, argv []string) int
+
+// loop notes the MB/s, and the CPU seconds of this process for each GiB.
+func (f flood) loop(ctx context.Context, took series) {
+	cpu, began := cpuTime(), time.Now()
+	if came := f(ctx, floodArgv()); came != floodSize {
+		must(fmt.Errorf("%d of %d bytes came", came, floodSize))
+	}
+	took.add("", floodSize/1e6/time.Since(began).Seconds())
+	took.add("cpu", (cpuTime()-cpu).Seconds()/floodSize*(1<<30))
+}
+
+// cpuTime returns the CPU time that this process has used.
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func bareFlood(ctx context.Context, argv []string) (came int) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env, cmd.Dir = environment(), "/"
+	terminal := get(pty.Start(cmd))
+	defer terminal.Close()
+	for buffer := make([]byte, batch); ; {
+		n, err := terminal.Read(buffer)
+		came += n
+		if err != nil { // EIO is the end
+			must(cmd.Wait())
+			return came
+		}
+	}
+}
+
+// floodPair compares floods; the first one, which grows the buffers, does not count.
+func (s *scope) floodPair(ctx context.Context, bare, ours flood) pair {
+	ours.loop(ctx, series{})
+	return pair{bare: bare.loop, ours: ours.loop, turns: s.some(3, 1)}
+}
+
+// sessionFloods polls until the end. It counts the bytes that it gets, and those that were dropped.
+func sessionFloods(ctx context.Context, s *scope) pair {
+	session := s.session()
+	return s.floodPair(ctx, bareFlood, func(ctx context.Context, argv []string) (came int) {
+		result := get(session.Exec(ctx, messages.ExecCommand{Argv: argv, TTY: true, Yield: new(messages.MaxYield)}))
+		for {
+			came += len(result.Output) + int(result.Omitted)
+			if !result.Running {
+				return came
+			}
+			result = get(session.Poll(ctx, messages.Poll{Process: result.Process, NoTimeout: true}))
+		}
+	})
+}
