@@ -116,15 +116,15 @@ func TestInputThatIsNotKeptRulesOutAnotherAttempt(t *testing.T) {
 		repeatable bool
 		why        string
 	}{
-		"all that is kept": {maxAgain, true, ""},
-		"more":             {maxAgain + 1, true, "because it was given more than 1048576 bytes of input"},
+		"all that is kept": {mostAgain, true, ""},
+		"more":             {mostAgain + 1, true, "because it was given more than 1048576 bytes of input"},
 		"of a caller":      {1, false, "because it had taken input, which may be an answer to its output"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, sandbox := inSandbox(t, asks, noWrite)
 			run, id := s.reading(fmt.Sprintf(`if [ -n "$CONFINED" ]; then head -c %d >&2; exit 7; fi; wc -c`, c.bytes))
-			for left := c.bytes; left > 0; left -= maxAgain {
-				write := repeatable(id, strings.Repeat("x", min(left, maxAgain)))
+			for left := c.bytes; left > 0; left -= mostAgain {
+				write := repeatable(id, strings.Repeat("x", min(left, mostAgain)))
 				write.Repeatable = c.repeatable
 				s.call(write).result()
 			}
@@ -179,26 +179,5 @@ func TestAWriteThatComesAfterTheAnswerWaitsForNoAttempt(t *testing.T) {
 	wantError(t, "a write that nobody reads", err, messages.ErrStdinClosed)
 	if _, err := s.terminate(id); err != nil {
 		t.Error(err)
-	}
-}
-
-// Writes that the child has not reported on count as taken.
-func TestWritesWithoutAReportCount(t *testing.T) {
-	half := make([]byte, maxAgain/2+1)
-	for name, c := range map[string]struct {
-		in   input
-		want string
-	}{
-		"nothing":              {input{}, ""},
-		"the end":              {input{sent: []*write{{finish: true}}}, ""},
-		"a repeatable one":     {input{sent: []*write{{repeatable: true, bytes: half}}}, ""},
-		"a caller's":           {input{sent: []*write{{bytes: half[:1]}}}, writtenTo},
-		"together too much":    {input{sent: []*write{{repeatable: true, bytes: half}}, again: again{bytes: half}}, tooMuch},
-		"before it too much":   {input{again: again{spent: tooMuch}}, tooMuch},
-		"before it a caller's": {input{again: again{spent: writtenTo}, sent: []*write{{repeatable: true, bytes: half}}}, writtenTo},
-	} {
-		if got := c.in.spent(); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
 	}
 }

@@ -54,8 +54,8 @@ func TestAnAskerThatCrashesLeavesNoQuestion(t *testing.T) {
 	var call waiting
 	pid := s.newActor(func() { call = s.call(shell("echo 1")) })
 	s.question()
-	s.system.Send(pid, planned{&decision{plan: policy.Plan{Decision: policy.Run}}}) // ignored: it has a plan
-	s.system.Send(pid, protocol.ChildEvent{Event: nil})                             // ignored
+	s.system.Send(pid, protocol.Slot{})                 // ignored: it has not asked for one
+	s.system.Send(pid, protocol.ChildEvent{Event: nil}) // ignored
 	s.system.Send(pid, deliberate{})
 	_, err := call.reply()
 	wantError(t, "a crash", err, messages.ErrRuntimeFailure)

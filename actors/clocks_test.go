@@ -334,7 +334,7 @@ func TestOutputThatComesBehindTheExitIsAwaitedWhileItComes(t *testing.T) {
 			}
 			return messages.ExecCommand{Argv: argv, Yield: new(messages.MinYield)}
 		}
-		extra := maxExtras * ptyio.DrainWait
+		extra := mostExtras * ptyio.DrainWait
 		for _, test := range []struct {
 			name      string
 			n, every  int // milliseconds

@@ -113,12 +113,12 @@ func TestAFloodBeforeTheBirthLosesNoEnd(t *testing.T) {
 		"then nothing": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			released := make(chan struct{}, maxEarly+more)
+			released := make(chan struct{}, mostEarly+more)
 			end := make(chan func(), 1)
 			spawner := foreign{spawn: func(launch ptyio.Launch) ptyio.Child {
-				for i := range maxEarly + more {
+				for i := range mostEarly + more {
 					batch := []byte("x")
-					if i == maxEarly-1 {
+					if i == mostEarly-1 {
 						batch = []byte("\xc3") // the rest of its character is lost
 					}
 					launch.Events(ptyio.NewOutput(messages.StreamStdout, batch, func() { released <- struct{}{} }))
@@ -141,28 +141,16 @@ func TestAFloodBeforeTheBirthLosesNoEnd(t *testing.T) {
 			}
 			got := call.result()
 			wantCode(t, got, 3)
-			if len(got.Output) != maxEarly || got.Omitted != more || got.Head != maxEarly {
+			if len(got.Output) != mostEarly || got.Omitted != more || got.Head != mostEarly {
 				t.Errorf("%d bytes, head %d, %d omitted", len(got.Output), got.Head, got.Omitted)
 			}
-			if ended := s.ended(got.Process); ended.Total != maxEarly+more {
+			if ended := s.ended(got.Process); ended.Total != mostEarly+more {
 				t.Errorf("%+v", ended)
 			}
-			for range maxEarly + more {
+			for range mostEarly + more {
 				<-released
 			}
 		})
-	}
-}
-
-func TestReportsBeforeTheBirthAreBounded(t *testing.T) {
-	a := &attempt{number: 1}
-	for range 10 * maxEarly {
-		for _, event := range []ptyio.Event{said, exit3, ptyio.Drained{}, ptyio.Closed{}, treeEnded, ptyio.Background{}} {
-			a.keepEarly(protocol.ChildEvent{Attempt: 1, Event: event})
-		}
-	}
-	if n := len(a.early.events); n != maxEarly+5 || a.early.lost != 0 { // what comes after Closed is not lost
-		t.Errorf("%d events are kept, and %d bytes are lost", n, a.early.lost)
 	}
 }
 

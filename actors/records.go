@@ -169,7 +169,7 @@ func (v *supervisor) rest(id messages.ProcessID, budget shared.Budget, inputErr 
 	if r.told && r.output.Unread.Total() == 0 && len(r.news) == 0 {
 		return protocol.EndedError(id, end)
 	}
-	result := &messages.Result{Process: id, Call: r.info.Call, Status: end.Status, ChunkID: chunkID(), Lost: lostOf(end),
+	result := &messages.Result{Process: id, Call: r.info.Call, Status: end.Status, ChunkID: output.ChunkID(), Lost: lostOf(end),
 		MaxOutputTokens: budget.Tokens, MaxOutputBytes: budget.Bytes, Denial: end.Denial, InputErr: inputErr}
 	if end.Cause == messages.CauseTerminated {
 		result.Cause, result.By, result.Limit = end.Cause, end.By, end.Limit

@@ -59,7 +59,7 @@ func TestAStartWhoseTimeIsOverTakesWhatANewOneWouldGet(t *testing.T) {
 		start := s.exec(yields(messages.MinYield, "prompt", "wait"))
 		waits(t, start, "for the slot of another process")
 		poll.cancel()
-		time.Sleep(maxPruneGrace)
+		time.Sleep(pruneGrace)
 		runs(t, s, start.Process)
 		s.typedNothing([]messages.ProcessID{ending})
 		if end := s.ended(busy); end.By != messages.TerminatedByPrune {
@@ -91,7 +91,7 @@ func TestStartsGetSlotsInTheirOrderWhicheverComesFree(t *testing.T) {
 		if info := must[messages.ProcessInfo](b.host, s.supervisor, protocol.DescribeProcess{Process: starts[1]}); info.State != messages.StateStarting {
 			t.Errorf("the second is %s", info.State)
 		}
-		time.Sleep(maxPruneGrace)
+		time.Sleep(pruneGrace)
 		runs(t, s, starts[1])
 		if got := b.stats(); got.Processes != 3 || got.Started != 5 {
 			t.Errorf("%+v", got)
@@ -163,7 +163,7 @@ func TestAStartThatHasASlotIsRefusedWhenItsTimeIsOver(t *testing.T) {
 	inBubble(t, bubbleOptions{max: 2}, func(t *testing.T, b *bubble) {
 		s, ending, start, free := b.crowded()
 		waited := s.call(messages.Poll{Process: start.Process, NoTimeout: true})
-		time.Sleep(maxPruneGrace - messages.MinYield - time.Millisecond)
+		time.Sleep(pruneGrace - messages.MinYield - time.Millisecond)
 		if waited.answered(0) {
 			t.Error("it was refused early")
 		}
@@ -239,7 +239,7 @@ func TestAStartThatWaitsForItsCountNeitherEndsOthersNorIsEnded(t *testing.T) {
 		s.atOnceRefused("a later start")
 		s.typedNothing([]messages.ProcessID{start.Process})
 		end.cancel() // now the process that is ending could be chosen
-		time.Sleep(maxPruneGrace)
+		time.Sleep(pruneGrace)
 		if _, err := ask[any](b.host, s.supervisor, messages.Poll{Process: start.Process}); err == nil {
 			t.Error("the start was not refused")
 		}

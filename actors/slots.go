@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/process"
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 )
@@ -59,7 +60,7 @@ func (v *supervisor) wantSlot(id messages.ProcessID) {
 	case v.slotsToCome() < 0:
 		v.refuse(e, v.limitReached())
 	default:
-		v.awaitSlot(e, maxPruneGrace)
+		v.awaitSlot(e, process.MaxPruneGrace)
 	}
 }
 
@@ -83,7 +84,7 @@ func (v *supervisor) awaitSlot(e *entry, patience time.Duration) {
 // awaitVictim ends a process for a start that waits. If the start gets another slot first, which the runtime may not count, its
 // patience has to last until the process has ended and leaves its count.
 func (v *supervisor) awaitVictim(e *entry) {
-	v.awaitSlot(e, 2*maxPruneGrace)
+	v.awaitSlot(e, 2*process.MaxPruneGrace)
 	v.prune(e.place.victim)
 }
 

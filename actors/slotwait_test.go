@@ -105,7 +105,7 @@ func TestAStartDoesNotWaitLongForASlotThatDoesNotComeFree(t *testing.T) {
 			began := time.Now()
 			_, err := ask[any](b.host, s.supervisor, yields(time.Minute, "prompt", "wait"))
 			full := wantError(t, "one too many", err, messages.ErrLimitReached)
-			if waited := time.Since(began); waited != maxPruneGrace || !slices.Equal(full.Busy, []messages.ProcessID{ending}) {
+			if waited := time.Since(began); waited != pruneGrace || !slices.Equal(full.Busy, []messages.ProcessID{ending}) {
 				t.Errorf("it waited %v, and busy are %v, want %v", waited, full.Busy, ending)
 			}
 		}

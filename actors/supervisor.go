@@ -3,6 +3,7 @@ package actors
 import (
 	"fmt"
 
+	"github.com/execbus/execbus/actors/internal/process"
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
@@ -191,8 +192,7 @@ func (v *supervisor) exec(o shared.Command) {
 		return
 	}
 	id := v.reserve()
-	p := &process{Session: v.Session, supervisor: v.ctx.Self(), runtime: v.runtime, id: id, order: o, settings: v.settings, paused: v.paused}
-	e := newEntry(id, &o, v.ctx.Spawn("process", p.receive))
+	e := newEntry(id, &o, process.Start(v.ctx, process.Config{Session: v.Session, Runtime: v.runtime, Process: id, Command: o, Settings: v.settings, Paused: v.paused}))
 	e.span = v.Telemetry.Began()
 	v.entries[id] = e
 	v.use(e)

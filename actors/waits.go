@@ -8,6 +8,9 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
+// overdue says that the time of the call is over.
+type overdue struct{}
+
 // wait is the actor of one call that concerns several processes. It asks for the exit of each, as any caller does,
 // collects the answers, answers once, and ends.
 type wait struct {
@@ -27,7 +30,7 @@ func (w *wait) receive(ctx *system.Context) {
 			ctx.Request(w.supervisor, messages.AwaitExit{Processes: []messages.ProcessID{id}})
 		}
 		if w.For != nil {
-			ctx.After(*w.For, deadline{w.Call})
+			ctx.After(*w.For, overdue{})
 		}
 	case *messages.Exit:
 		w.open--
@@ -37,7 +40,7 @@ func (w *wait) receive(ctx *system.Context) {
 		}
 	case *messages.Error: // an unknown id, or that of a process whose actor has crashed
 		w.answer(ctx, m)
-	case deadline:
+	case overdue:
 		w.answer(ctx, w.exits)
 	case protocol.CancelCall:
 		w.answer(ctx, protocol.CancelledError(0))

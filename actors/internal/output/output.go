@@ -2,6 +2,8 @@ package output
 
 import (
 	"bytes"
+	"fmt"
+	"math/rand/v2"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -40,3 +42,6 @@ func (o *Output) ExecEnded(origin messages.Origin, record *messages.EndRecord) m
 
 // Memory is how much memory is held.
 func (o *Output) Memory() int64 { return o.Unread.Memory() + o.Log.Memory() }
+
+// ChunkID is six random hexadecimal digits.
+func ChunkID() string { return fmt.Sprintf("%06x", rand.IntN(1<<24)) }

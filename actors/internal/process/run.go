@@ -1,4 +1,4 @@
-package actors
+package process
 
 import (
 	"time"
@@ -88,8 +88,8 @@ func (p *process) cancelRun() {
 
 // graceOf is the grace of a run that is ended early: the command's own, or else usual.
 func (p *process) graceOf(usual time.Duration) *time.Duration {
-	if p.order.Grace != nil {
-		return p.order.Grace
+	if p.command.Grace != nil {
+		return p.command.Grace
 	}
 	return &usual
 }

@@ -1,4 +1,4 @@
-package actors
+package process
 
 import "github.com/execbus/execbus/actors/internal/protocol"
 import "github.com/execbus/execbus/messages"

@@ -1,4 +1,4 @@
-package actors
+package process
 
 import (
 	"github.com/execbus/execbus/actors/internal/output"
@@ -73,7 +73,7 @@ func (p *process) close(record *messages.EndRecord, failure error) {
 	p.decision.discard()
 	// The remains of the actor may be kept for a while, and commands can be long.
 	p.output, p.decision, p.attempt, p.run, p.input = output.Feed{}, nil, nil, nil, input{}
-	p.order = shared.Command{ExecCommand: messages.ExecCommand{Call: p.order.Call}}
+	p.command = shared.Command{ExecCommand: messages.ExecCommand{Call: p.command.Call}}
 }
 
 // closeOutput reports that no more output can come, once, and when no further attempt is possible.

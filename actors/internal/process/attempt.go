@@ -1,4 +1,4 @@
-package actors
+package process
 
 import (
 	"reflect"
@@ -210,14 +210,14 @@ func (p *process) grace(m messages.Terminate) time.Duration {
 	switch {
 	case m.Grace != nil:
 		grace = *m.Grace
-	case p.order.Grace != nil:
-		grace = *p.order.Grace
+	case p.command.Grace != nil:
+		grace = *p.command.Grace
 	}
 	if m.By == messages.TerminatedByPrune {
-		grace = min(grace, maxPruneGrace)
+		grace = min(grace, MaxPruneGrace)
 	}
 	return grace
 }
 
-// maxPruneGrace bounds how long a new command waits for the slot of another.
-const maxPruneGrace = 2 * time.Second
+// MaxPruneGrace bounds how long a new command waits for the slot of another.
+const MaxPruneGrace = 2 * time.Second

@@ -1,17 +1,16 @@
-package actors
+package process
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/output"
 	"github.com/execbus/execbus/messages"
 )
 
 // result takes the output that has not been taken, and describes the state of the process.
 func (p *process) result(c *call) *messages.Result {
-	r := &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status(), Lost: p.lost(),
-		ChunkID: chunkID(), WallTime: time.Since(c.began) - c.clock.pausedFor(), MaxOutputTokens: c.budget.Tokens, MaxOutputBytes: c.budget.Bytes, Denial: p.denial}
+	r := &messages.Result{Process: p.id, Call: p.command.Call, Running: p.usable(), Status: p.status(), Lost: p.lost(),
+		ChunkID: output.ChunkID(), WallTime: time.Since(c.began) - c.clock.pausedFor(), MaxOutputTokens: c.budget.Tokens, MaxOutputBytes: c.budget.Bytes, Denial: p.denial}
 	if s, is := p.state.(*starting); is {
 		r.Waiting = s.waits
 	}
@@ -88,6 +87,3 @@ func (p *process) exitedAt() (at time.Time) {
 	}
 	return at
 }
-
-// chunkID is six random hexadecimal digits.
-func chunkID() string { return fmt.Sprintf("%06x", rand.IntN(1<<24)) }

@@ -1,4 +1,4 @@
-package actors
+package process
 
 import (
 	"cmp"
@@ -105,7 +105,7 @@ func (p *process) finish(c *call) {
 	}
 	switch c.kind {
 	case startCall:
-		p.answer(c, &messages.Result{Process: p.id, Call: p.order.Call, Running: true, Status: messages.StatusNone()})
+		p.answer(c, &messages.Result{Process: p.id, Call: p.command.Call, Running: true, Status: messages.StatusNone()})
 	case runCall:
 		p.answer(c, p.run.result(p))
 	case readCall:

@@ -1,4 +1,4 @@
-package actors
+package process
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func (*planning) name() messages.ProcessState { return messages.StatePlanning }
 // enter makes the plan in a goroutine: a long script takes a while, and looking at the machine, or asking a host's own spawner, may
 // block.
 func (s *planning) enter(p *process) {
-	if !looks(p.settings, &p.order) && p.settings.Enclosing.Known() && !p.settings.Demands(&p.order) {
+	if !looks(p.settings, &p.command) && p.settings.Enclosing.Known() && !p.settings.Demands(&p.command) {
 		p.ctx.Go(p.plan())
 		return
 	}
@@ -51,7 +51,7 @@ func (p *process) look(work func(context.Context) any) {
 
 // plan is the work that makes the plan outside of the actor, which it must not touch.
 func (p *process) plan() func(context.Context) any {
-	settings, order, plan, spawner := p.settings, p.order, p.MakePlan, p.Spawner
+	settings, order, plan, spawner := p.settings, p.command, p.MakePlan, p.Spawner
 	looks := looks(settings, &order)
 	return func(ctx context.Context) any {
 		var machine ptyio.Resolver

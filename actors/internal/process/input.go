@@ -1,4 +1,4 @@
-package actors
+package process
 
 import (
 	"fmt"
@@ -95,7 +95,7 @@ func (p *process) write(from protocol.Caller, m messages.WriteStdin) {
 
 // bareResult is the answer to a write that takes no output.
 func (p *process) bareResult(w *write) *messages.Result {
-	r := &messages.Result{Process: p.id, Call: p.order.Call, Running: p.usable(), Status: p.status(), Taken: w.soFar(), InputErr: w.err}
+	r := &messages.Result{Process: p.id, Call: p.command.Call, Running: p.usable(), Status: p.status(), Taken: w.soFar(), InputErr: w.err}
 	if !w.done {
 		r.Pending = len(w.bytes) - r.Taken
 	}

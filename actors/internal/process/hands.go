@@ -1,4 +1,4 @@
-package actors
+package process
 
 import (
 	"context"
@@ -172,7 +172,7 @@ func (p *process) disown() {
 		a.exit, a.exitedAt = &ptyio.Exited{Status: messages.StatusNone(), Lost: errNoEnd}, time.Now()
 	}
 	a.drained, a.closed, a.treeEnded = true, true, true
-	a.tree = shared.NotEnded(a.pid, p.order.Argv)
+	a.tree = shared.NotEnded(a.pid, p.command.Argv)
 	p.flushAll()
 }
 

@@ -1,4 +1,4 @@
-package actors
+package process
 
 import (
 	"time"
@@ -19,7 +19,7 @@ type process struct {
 	id         messages.ProcessID
 	supervisor *system.PID
 	runtime    *system.PID
-	order      shared.Command
+	command    shared.Command
 	settings   *shared.Settings
 	began      time.Time
 	state      state
@@ -43,6 +43,22 @@ type process struct {
 	told      bool             // a caller was told of the exit
 	// outputTold says that OutputClosed was published.
 	outputTold bool
+}
+
+// Config is what a process is started with.
+type Config struct {
+	Session  *shared.Session
+	Runtime  *system.PID // which counts the starts that hang
+	Process  messages.ProcessID
+	Command  shared.Command
+	Settings *shared.Settings
+	Paused   int // pauses that hold the clocks
+}
+
+// Start starts the actor of a command as a child of its session. Begin begins the command.
+func Start(session *system.Context, c Config) *system.PID {
+	p := &process{Session: c.Session, supervisor: session.Self(), runtime: c.Runtime, id: c.Process, command: c.Command, settings: c.Settings, paused: c.Paused}
+	return session.Spawn("process", p.receive)
 }
 
 // ending holds the requests to end a process.
@@ -151,17 +167,17 @@ func (p *process) internal(message any) {
 // begin notes the order and the caller that waits for it.
 func (p *process) begin(from protocol.Caller) {
 	p.began, p.output = time.Now(), p.newOutput()
-	c := &call{Caller: from, kind: execCall, budget: p.settings.Budget(p.order.MaxOutputTokens, p.order.MaxOutputBytes)}
+	c := &call{Caller: from, kind: execCall, budget: p.settings.Budget(p.command.MaxOutputTokens, p.command.MaxOutputBytes)}
 	switch {
-	case p.order.Run != nil:
+	case p.command.Run != nil:
 		c.kind, c.clock.endless = runCall, true
-		p.run = newRun(p.order.Run)
+		p.run = newRun(p.command.Run)
 		p.armRun()
 		p.output.Add(p.run.keep)
-	case p.order.StartOnly:
+	case p.command.StartOnly:
 		c.kind, c.clock.endless = startCall, true
 	default:
-		c.clock.left = messages.ExecYield(p.order.Yield)
+		c.clock.left = messages.ExecYield(p.command.Yield)
 	}
 	p.await(c)
 	c.clock.run(p.ctx, c.Call)
@@ -169,7 +185,7 @@ func (p *process) begin(from protocol.Caller) {
 }
 
 func (p *process) origin() messages.Origin {
-	return messages.Origin{Session: p.SessionID, Process: p.id, Call: p.order.Call, At: time.Now()}
+	return messages.Origin{Session: p.SessionID, Process: p.id, Call: p.command.Call, At: time.Now()}
 }
 
 func (p *process) will() protocol.EndEvent {
