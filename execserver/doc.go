@@ -56,7 +56,6 @@
 // waits for a client that reads slowly, and does not wait for one that is gone. A client that does not read a message or
 // does not answer a ping for 30 s is disconnected. Extensions change this. A client names the extensions that it wants in initialize:
 //
-//	gaps   no process waits: process/gap says what was dropped
 //	flow   nothing is dropped: a process waits while 4 MiB are unacknowledged, even if no client is connected, and an ended
 //	       process is kept until its last event is acknowledged
 //	ends   notifications about background children, and about the end of the tree

@@ -241,11 +241,9 @@ func is(method string) func(wire.Message) bool {
 type numbered struct {
 	ProcessID string      `json:"processId"`
 	Seq       uint64      `json:"seq"`
-	NextSeq   uint64      `json:"nextSeq"`
 	Stream    wire.Stream `json:"stream"`
 	Chunk     wire.Chunk  `json:"chunk"`
 	ExitCode  int         `json:"exitCode"`
-	Bytes     uint64      `json:"bytes"`
 }
 
 func paramsOf(m wire.Message) (n numbered) {

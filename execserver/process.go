@@ -116,20 +116,11 @@ func (p *process) settle() (over bool) {
 	return over
 }
 
-// fullBatch is the size from which the memory of a batch is kept instead of a copy, although some of it is unused.
-const fullBatch = ptyio.MaxBatch / 4 * 3
-
-// output keeps a batch, or a copy of it. The child gets its credit back at once, or later if the client has to catch up first.
+// output keeps a copy of a batch. The child gets its credit back at once, or later if the client has to catch up first.
 func (p *process) output(batch ptyio.Output) {
 	p.mu.Lock()
 	held := !p.discards && p.held(batch)
-	if !held && len(batch.Bytes) >= fullBatch && batch.Keep() {
-		p.past.addOutput(batch.Stream, batch.Bytes, &lent{batch: batch})
-		p.wake()
-		p.mu.Unlock()
-		return
-	}
-	p.past.addOutput(batch.Stream, bytes.Clone(batch.Bytes), nil)
+	p.past.addOutput(batch.Stream, bytes.Clone(batch.Bytes))
 	if held {
 		p.parked = append(p.parked, batch)
 	}
@@ -148,7 +139,7 @@ func (p *process) held(more ...ptyio.Output) bool {
 	switch {
 	case p.session.has(wire.ExtensionFlow):
 		from, most = p.acked, flowBytes
-	case p.session.has(wire.ExtensionGaps), p.conn == nil && !p.unheard:
+	case p.conn == nil && !p.unheard:
 		return false
 	}
 	unsent := p.past.now.bytes - from.bytes
@@ -249,34 +240,21 @@ func (p *process) detach(from *connection) {
 	release(released)
 }
 
-// take returns the next notification for a connection, and the gap before it.
-func (p *process) take(to *connection) (next entry, gap *wire.GapParams, found bool) {
+// take returns the next notification for a connection. What was dropped before it is missing in the numbers.
+func (p *process) take(to *connection) (next entry, found bool) {
 	p.mu.Lock()
 	if p.conn == to {
 		next, found = p.past.next(p.sent.seq)
 	}
 	if !found {
 		p.mu.Unlock()
-		return next, nil, false
-	}
-	if first := p.sent.seq + 1; next.seq > first {
-		gap = &wire.GapParams{ProcessID: p.id, Seq: first, NextSeq: next.seq, Bytes: next.place.bytes - uint64(len(next.bytes)) - p.sent.bytes}
+		return next, false
 	}
 	p.sent = next.place
-	next.lent.use()
 	released := p.unpark()
 	p.mu.Unlock()
 	release(released)
-	return next, gap, true
-}
-
-// done says that a notification that was taken is no longer used.
-func (p *process) done(e entry) {
-	if e.lent != nil {
-		p.mu.Lock()
-		e.lent.done()
-		p.mu.Unlock()
-	}
+	return next, true
 }
 
 // discard ends the process with its session.

@@ -43,14 +43,14 @@ func TestTheEndOfAConnectionDoesNotTakeAProcessFromTheNext(t *testing.T) {
 	p.attach(first)
 	p.attach(second)
 	p.detach(first)
-	p.past.addOutput("stdout", []byte("x"), nil)
+	p.past.addOutput("stdout", []byte("x"))
 	p.wake()
-	if _, _, found := p.take(second); !found || len(second.work) != 1 {
+	if _, found := p.take(second); !found || len(second.work) != 1 {
 		t.Error("the next connection does not get the output")
 	}
 	p.detach(second)
-	p.past.addOutput("stdout", []byte("y"), nil)
-	if _, _, found := p.take(second); found {
+	p.past.addOutput("stdout", []byte("y"))
+	if _, found := p.take(second); found {
 		t.Error("a connection that has ended gets output")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"sort"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
-	"github.com/execbus/execbus/ptyio"
 )
 
 // entry is one numbered event of a process: a chunk of output, or a mark.
@@ -13,31 +12,8 @@ type entry struct {
 	place
 	stream wire.Stream
 	bytes  []byte // never changed
-	lent   *lent  // nil if bytes are a copy
 	method string // of a mark
 	params any    // of a mark
-}
-
-// lent is a batch whose memory is kept instead of a copy. When nobody uses it any more, it is released. The lock of the process
-// guards it.
-type lent struct {
-	batch ptyio.Output
-	users int // the record, and senders
-}
-
-func (l *lent) use() {
-	if l != nil {
-		l.users++
-	}
-}
-
-func (l *lent) done() {
-	if l == nil {
-		return
-	}
-	if l.users--; l.users == 0 {
-		l.batch.Release()
-	}
 }
 
 // place is a point between two entries.
@@ -57,18 +33,16 @@ type record struct {
 	marks  []entry
 }
 
-// addOutput keeps bytes, which must not change before the loan is over.
-func (r *record) addOutput(stream wire.Stream, bytes []byte, loan *lent) {
+// addOutput keeps bytes, which must not change any more.
+func (r *record) addOutput(stream wire.Stream, bytes []byte) {
 	r.now.seq++
 	r.now.bytes += uint64(len(bytes))
 	r.now.chunks++
-	r.chunks = append(r.chunks, entry{place: r.now, stream: stream, bytes: bytes, lent: loan})
-	loan.use()
+	r.chunks = append(r.chunks, entry{place: r.now, stream: stream, bytes: bytes})
 	r.kept += len(bytes)
 	drop := 0
 	for r.kept > r.room || len(r.chunks)-drop > wire.RetainedChunks {
 		r.kept -= len(r.chunks[drop].bytes)
-		r.chunks[drop].lent.done()
 		r.chunks[drop] = entry{} // this frees the bytes before the list is freed
 		drop++
 	}
@@ -110,11 +84,7 @@ func (r *record) output(after uint64, room uint64) []entry {
 			break
 		}
 	}
-	found := slices.Clone(r.chunks[from:to]) // the list is overwritten later
-	for _, e := range found {
-		e.lent.use() // for good: nobody says when the answer is sent
-	}
-	return found
+	return slices.Clone(r.chunks[from:to]) // the list is overwritten later
 }
 
 // upTo returns the place after the last kept entry whose number is at most seq.

@@ -93,15 +93,9 @@ func (c *connection) sendSome(p *process) error {
 }
 
 func (c *connection) sendOne(p *process) error {
-	next, gap, found := p.take(c)
+	next, found := p.take(c)
 	if !found {
 		return errNothing
-	}
-	defer p.done(next)
-	if gap != nil && p.session.has(wire.ExtensionGaps) {
-		if err := c.notify(wire.ProcessGap, *gap); err != nil {
-			return err
-		}
 	}
 	if next.method != "" {
 		return c.notify(next.method, next.params)

@@ -64,10 +64,16 @@ func (l *link) crowded(cleaning bool) bool {
 	return len(l.calls) >= maxCalls
 }
 
-// ask makes a call and waits for its result. If ctx ends first, the call is withdrawn; the server may still have received it.
+// ask makes a call and waits until its done has taken the result. If ctx ends first, the call is withdrawn; the server may still have received it.
 func (l *link) ask(ctx context.Context, c *call, method string, params any) ([]byte, error) {
 	came := make(chan outcome, 1)
-	c.done = func(result []byte, err error) { came <- outcome{result, err} }
+	take := c.done
+	c.done = func(result []byte, err error) {
+		if take != nil {
+			take(result, err)
+		}
+		came <- outcome{result, err}
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, cancelled(method, err)
 	}

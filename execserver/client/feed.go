@@ -1,6 +1,8 @@
 package client
 
 import (
+	"encoding/json"
+	"math"
 	"sync"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
@@ -17,6 +19,7 @@ const (
 // kind says what happened to a process.
 type kind int
 
+// What happens more than once comes before exited, and the rest in its order.
 const (
 	output kind = iota
 	gap
@@ -28,11 +31,10 @@ const (
 	kinds
 )
 
-// item is one event of a process, in its place.
+// item is one event of a process.
 type item struct {
 	kind   kind
-	seq    uint64 // of the notification; 0 if it was learnt otherwise
-	next   uint64 // the number behind it
+	seq    uint64 // of the notification; if it stands for more than one, of the last
 	stream messages.Stream
 	bytes  []byte
 	// message is the memory of bytes, which is recycled after the output; nil if it is not to be.
@@ -53,34 +55,28 @@ type exit struct {
 	limit  messages.Limit
 }
 
-// feed puts the events of one process in order. A server with flow sends them in order, and again after a cut. Another server may
-// send them in any order, and more than once. If an event is missing, or there was no room for it, the process is behind until a
-// read has returned it.
+// feed keeps the events of one process until its owner has room for them. A server with flow sends them in order, and again after a
+// cut. Another server may send them in any order, and more than once. If an event is missing, or there was no room for it, the feed is
+// behind: it keeps no notification until a read has returned the events.
 type feed struct {
 	flow bool
 	wake chan struct{} // holds a token when there is something new
 
 	// mu is held only for moments. The reader of the connection must never wait for the owner of a process, and the events that wait
 	// for the owner must be counted and joined, which a channel cannot do.
-	mu        sync.Mutex
-	next      uint64        // the number of the event that is due
-	queue     []item        // in order
-	urgent    []item        // the exit and what the leader left behind, which need not wait for credit
-	size      int           // bytes in it
-	told      [kinds]uint64 // the number of each event that comes once; 0 if it has not come
-	early     map[uint64]item
-	earlySize int
-	behind    bool   // notifications are not kept
-	skipped   uint64 // the highest number that was not kept
-	exited    bool   // an exit is in the queue, or was taken from it
-	closed    bool
-	again     bool  // the acknowledgement must be sent again
-	err       error // why no more events will come
+	mu      sync.Mutex
+	next    uint64 // the number of the event that is due
+	queue   []item // in order
+	urgent  []item // the exit and what the leader left behind, which need not wait for credit
+	size    int    // bytes in queue
+	had     [kinds]bool
+	behind  bool   // notifications are not kept
+	skipped uint64 // the highest number that was not kept
+	again   bool   // the acknowledgement must be sent again
+	err     error  // why no more events will come
 }
 
-func newFeed(flow bool) *feed {
-	return &feed{flow: flow, wake: make(chan struct{}, 1), next: 1, early: map[uint64]item{}}
-}
+func newFeed(flow bool) *feed { return &feed{flow: flow, wake: make(chan struct{}, 1), next: 1} }
 
 func (f *feed) poke() {
 	select {
@@ -93,92 +89,37 @@ func (f *feed) poke() {
 func (f *feed) put(it item) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.check(it); err != nil {
-		return err
-	}
 	defer f.poke()
 	switch {
-	case f.behind:
-		f.skipped = max(f.skipped, it.next-1)
-	case it.next <= f.next: // it came before
+	case it.seq == 0 || it.seq == math.MaxUint64:
+		return violation("it numbers an event of a process %d", it.seq)
+	case it.seq < f.next || f.had[closed] && !f.flow: // it came before, or nothing more is told
+		return nil
 	case it.seq > f.next && f.flow:
 		return violation("event %d of a process comes after event %d", it.seq, f.next-1)
-	case it.seq > f.next:
-		f.keepEarly(it)
-	default:
-		if err := f.add(it); err != nil {
-			return err
-		}
-		return f.advance()
+	case it.seq > f.next || f.behind:
+		f.behind, f.skipped = true, max(f.skipped, it.seq)
+		return nil
 	}
-	return nil
+	return f.add(it)
 }
-
-// check refuses a notification that contradicts earlier ones. The lock is held.
-func (f *feed) check(it item) error {
-	if it.seq == 0 || it.next <= it.seq {
-		return violation("it numbers an event of a process %d", it.seq)
-	}
-	last := f.told[ended]
-	if !f.flow {
-		last = f.told[closed]
-	}
-	if last != 0 && it.seq > last {
-		return violation("event %d of a process comes after its end, %d", it.seq, last)
-	}
-	if it.kind < exited {
-		return f.unclosed(it)
-	}
-	if before := f.told[it.kind]; before != 0 && before != it.seq {
-		return violation("the events %d and %d of a process report the same thing, which happens once", before, it.seq)
-	}
-	if it.kind == closed {
-		for seq, other := range f.early {
-			if seq > it.seq || other.kind < exited && seq == it.seq {
-				return violation("event %d of a process comes after its end, %d", seq, it.seq)
-			}
-		}
-	}
-	f.told[it.kind] = it.seq
-	return nil
-}
-
-// unclosed refuses output after the end of the output. The lock is held.
-func (f *feed) unclosed(it item) error {
-	if end := f.told[closed]; end != 0 && it.next > end {
-		return violation("output %d of a process comes after the end of its output, %d", it.seq, end)
-	}
-	return nil
-}
-
-// keepEarly keeps an event until those before it have come. The lock is held.
-func (f *feed) keepEarly(it item) {
-	if _, again := f.early[it.seq]; again {
-		return
-	}
-	f.early[it.seq] = it
-	f.earlySize += len(it.bytes)
-	if len(f.early) > wire.ReorderChunks || f.earlySize > wire.RetainedBytes {
-		f.fail(errDisorder)
-	}
-}
-
-var errDisorder = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "follow process",
-	Detail: "the server left out an event of the process; its output cannot be put in order, so the process is ended"}
 
 // add appends the event that is due. The lock is held.
 func (f *feed) add(it item) error {
-	f.next = max(f.next, it.next)
+	f.next = it.seq + 1
 	switch {
-	case it.kind == exited && f.exited: // a read has already reported it
+	case it.kind < exited && f.had[closed]:
+		return violation("output %d of a process comes after the end of its output", it.seq)
+	case it.kind == exited && f.had[exited]: // a read has already reported it
 		return nil
-	case it.kind > exited && !f.exited:
-		return violation("event %d reports the end of a process that has not exited", it.next-1)
-	case it.kind == ended && !f.closed:
-		return violation("event %d reports the end of a process whose output has not ended", it.next-1)
+	case it.kind >= exited && f.had[it.kind]:
+		return violation("event %d of a process reports what an earlier one has reported, and what happens once", it.seq)
+	case it.kind > exited && !f.had[exited]:
+		return violation("event %d reports the end of a process that has not exited", it.seq)
+	case it.kind == ended && !f.had[closed]:
+		return violation("event %d reports the end of a process whose output has not ended", it.seq)
 	}
-	f.exited = f.exited || it.kind == exited
-	f.closed = f.closed || it.kind == closed
+	f.had[it.kind] = true
 	if it.kind == exited || it.kind == background {
 		f.urgent = append(f.urgent, it)
 		return nil
@@ -188,13 +129,12 @@ func (f *feed) add(it item) error {
 	if f.flow {
 		most = maxFlowing
 	}
-	if f.size <= most && len(f.queue) <= maxWaitingItems {
-		return nil
-	}
-	if f.flow {
+	switch full := f.size > most || len(f.queue) > maxWaitingItems; {
+	case full && f.flow:
 		return violation("it does not wait until the output of a process is acknowledged")
+	case full:
+		f.behind = true
 	}
-	f.fallBehind()
 	return nil
 }
 
@@ -206,37 +146,87 @@ func (f *feed) append(it item) {
 	if n := len(f.queue); n > 0 && it.kind == output {
 		last := &f.queue[n-1]
 		if last.kind == output && last.stream == it.stream && len(last.bytes)+len(it.bytes) <= maxJoined {
-			last.bytes, last.message, last.next = append(last.bytes, it.bytes...), nil, it.next
+			last.bytes, last.message, last.seq = append(last.bytes, it.bytes...), nil, it.seq
 			return
 		}
 	}
 	f.queue = append(f.queue, it)
 }
 
-// fallBehind stops keeping notifications until a read has returned all of them. The caller holds the lock.
-func (f *feed) fallBehind() {
-	f.behind = true
-	for _, it := range f.early {
-		f.skipped = max(f.skipped, it.next-1)
-	}
-	clear(f.early)
-	f.earlySize = 0
+// known reports whether a process can have this stream.
+func known(stream messages.Stream) bool {
+	return stream == messages.StreamStdout || stream == messages.StreamStderr || stream == messages.StreamPTY
 }
 
-// advance adds the early events whose turn has come. The lock is held.
-func (f *feed) advance() error {
-	for len(f.early) > 0 && !f.behind {
-		it, there := f.early[f.next]
-		if !there {
-			break
-		}
-		delete(f.early, it.seq)
-		f.earlySize -= len(it.bytes)
-		if err := f.add(it); err != nil {
-			return err
-		}
+// fill takes the answer to a read of everything from the due event on. When it was asked, seen was the highest known number. Events that
+// the server no longer has are lost.
+func (f *feed) fill(answer []byte, seen uint64) error {
+	var page wire.ReadResult
+	if err := json.Unmarshal(answer, &page); err != nil {
+		return violation("its answer to a read is malformed: %s", err)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	due := f.next
+	if page.NextSeq < due || page.Closed && !page.Exited {
+		return violation("its answer to a read says that event %d is next, after event %d", page.NextSeq, due-1)
+	}
+	for _, chunk := range page.Chunks {
+		if chunk.Seq < f.next || chunk.Seq >= page.NextSeq || !known(chunk.Stream) {
+			return violation("chunk %d of its answer to a read cannot follow event %d", chunk.Seq, f.next-1)
+		}
+		f.bridge(chunk.Seq, &page)
+		f.append(item{stream: chunk.Stream, bytes: chunk.Chunk, seq: chunk.Seq})
+		f.next = chunk.Seq + 1
+	}
+	end := page.NextSeq
+	if page.Closed && end > f.next {
+		end--
+	}
+	f.bridge(end, &page)
+	f.addExit(&page)
+	f.next = page.NextSeq
+	if page.Closed && !f.had[closed] {
+		f.had[closed] = true
+		f.append(item{kind: closed, seq: f.next - 1})
+	}
+	if page.Failure != nil {
+		f.fail(failed("follow process", "the server has lost it: "+clipped(*page.Failure)))
+	}
+	if f.next == due && seen >= due {
+		return violation("it has sent events after %d, but its answer to a read does not have them", due)
+	}
+	f.behind = f.skipped >= f.next
 	return nil
+}
+
+// bridge accounts for the numbers before to that a page does not list: chunks that have been dropped, and the exit. The lock is held.
+func (f *feed) bridge(to uint64, page *wire.ReadResult) {
+	if to <= f.next {
+		return
+	}
+	missing := int64(to - f.next)
+	if page.Exited && !f.had[exited] {
+		f.addExit(page)
+		missing--
+	}
+	if missing > 0 { // each had one byte at least
+		f.append(item{kind: gap, count: missing, seq: to - 1})
+	}
+	f.next = to
+}
+
+// addExit adds the exit that a page reports. The lock is held.
+func (f *feed) addExit(page *wire.ReadResult) {
+	if !page.Exited || f.had[exited] {
+		return
+	}
+	e := exit{denied: page.SandboxDenied}
+	if page.ExitCode != nil {
+		e.code, e.known = *page.ExitCode, true
+	}
+	f.had[exited] = true
+	f.urgent = append(f.urgent, item{kind: exited, exit: e})
 }
 
 // resume is called after a cut. A server with flow sends lost events again. From another server the client must read them.
@@ -244,9 +234,7 @@ func (f *feed) resume() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.again = true
-	if !f.closed && !f.flow {
-		f.fallBehind()
-	}
+	f.behind = f.behind || !f.had[closed] && !f.flow
 	f.poke()
 }
 
@@ -269,9 +257,8 @@ func (f *feed) fail(err error) {
 type state struct {
 	items  []item
 	behind bool   // it must read
-	hole   bool   // an event is missing, which may still come
-	due    uint64 // its number
-	seen   uint64 // the highest number that is known to exist
+	due    uint64 // from this number on
+	seen   uint64 // the highest number that is known to exist, if it is behind
 	err    error
 }
 
@@ -288,11 +275,7 @@ func (f *feed) takeUrgent() (urgent []item, again bool) {
 func (f *feed) take() state {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := state{items: f.queue, behind: f.behind, hole: len(f.early) > 0, due: f.next, err: f.err}
-	s.seen = f.skipped
-	for seq := range f.early {
-		s.seen = max(s.seen, seq)
-	}
+	s := state{items: f.queue, behind: f.behind, due: f.next, seen: f.skipped, err: f.err}
 	f.queue, f.size = nil, 0
 	return s
 }

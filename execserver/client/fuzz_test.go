@@ -26,7 +26,7 @@ func FuzzServer(f *testing.F) {
 	f.Add(true, []byte(`{"id":1,"result":{"chunks":[{"seq":4,"stream":"pty","chunk":"eA=="}],"nextSeq":9,"exited":true,"exitCode":null,"closed":true}}`))
 	f.Fuzz(func(t *testing.T, plain bool, text []byte) {
 		times, limits := quick()
-		times.recover, limits.close, limits.end, limits.hole = time.Millisecond, 5*time.Millisecond, 5*time.Millisecond, time.Millisecond
+		times.recover, limits.close, limits.end = time.Millisecond, 5*time.Millisecond, 5*time.Millisecond
 		here, there := wire.Pair()
 		s := newSpawner(once(here), "fuzz", times, limits)
 		extensions := all

@@ -51,7 +51,7 @@ func (l *link) greet(ctx context.Context, conn wire.Conn) error {
 		}
 		switch {
 		case m.Kind == wire.Notification:
-			if err := l.heard(m.Method, m.Params); err != nil {
+			if err := l.notified(m.Method, m.Params); err != nil {
 				return err
 			}
 		case m.Kind == wire.Failure && m.ID == id:
@@ -113,7 +113,7 @@ func (l *link) take(text []byte) error {
 	}
 	switch m.Kind {
 	case wire.Notification:
-		return l.heard(m.Method, m.Params)
+		return l.notified(m.Method, m.Params)
 	case wire.Request:
 		answer := wire.AppendFailure(nil, m.ID, wire.Refuse(wire.UnknownMethod, "the client does not answer %.80s", m.Method))
 		if !l.notify(answer) {

@@ -37,18 +37,11 @@ var lies = map[string]struct {
 	"event 0":                     {tell: func(p *peer, l *log) { p.chunk(l, 0, "x") }, says: "numbers"},
 	"the last number there is":    {plain: true, tell: func(p *peer, l *log) { p.chunk(l, 1<<64-1, "x") }, says: "numbers"},
 	"a hole":                      {tell: func(p *peer, l *log) { p.chunk(l, 2, "x") }, says: "after event 0"},
-	"a gap that goes backwards":   {tell: func(p *peer, l *log) { p.gap(l, 5, 5, 1) }, says: "numbers"},
-	"an endless gap":              {tell: func(p *peer, l *log) { p.gap(l, 1, 2, 1<<63) }, says: "lost at once"},
-	"two exits":                   {tell: func(p *peer, l *log) { p.exit(l, 1, 0); p.exit(l, 2, 0) }, says: "happens once"},
 	"two ends":                    {tell: func(p *peer, l *log) { p.exit(l, 1, 0); p.close(l, 2); p.close(l, 3) }, says: "happens once"},
 	"an end without an exit":      {tell: func(p *peer, l *log) { p.close(l, 1) }, says: "has not exited"},
 	"a drain without an exit":     {tell: func(p *peer, l *log) { p.tell(wire.ProcessDrained, wire.DrainedParams{ProcessID: l.id, Seq: 1}) }, says: "has not exited"},
 	"output after its end":        {tell: func(p *peer, l *log) { p.exit(l, 1, 0); p.close(l, 2); p.chunk(l, 3, "x") }, says: "after the end"},
 	"the last without the end":    {tell: func(p *peer, l *log) { p.exit(l, 1, 0); p.end(l, 2) }, says: "whose output has not"},
-	"output at the end":           {plain: true, tell: func(p *peer, l *log) { p.close(l, 3); p.chunk(l, 3, "x") }, says: "after the end"},
-	"output after a future end":   {plain: true, tell: func(p *peer, l *log) { p.close(l, 3); p.chunk(l, 4, "x") }, says: "after its end"},
-	"an end before early output":  {plain: true, tell: func(p *peer, l *log) { p.chunk(l, 4, "x"); p.close(l, 3) }, says: "after its end"},
-	"exits in any order":          {plain: true, tell: func(p *peer, l *log) { p.exit(l, 3, 0); p.exit(l, 2, 0) }, says: "happens once"},
 	"a flood beyond the window":   {tell: flood, says: "acknowledged"},
 	"requests without an end":     {tell: func(p *peer, _ *log) { p.questions() }, says: "without reading"},
 	"a read that goes backwards":  {plain: true, tell: reads(`{"chunks":[],"nextSeq":0,"exited":false,"closed":false}`), says: "is next"},
@@ -63,10 +56,6 @@ var lies = map[string]struct {
 
 func outputOf(l *log, chunk string) string {
 	return `{"method":"process/output","params":{"processId":"` + l.id + `","seq":1,"stream":"stdout","chunk":` + chunk + `}}`
-}
-
-func (p *peer) gap(l *log, seq, next, bytes uint64) {
-	p.tell(wire.ProcessGap, wire.GapParams{ProcessID: l.id, Seq: seq, NextSeq: next, Bytes: bytes})
 }
 
 // flood sends more output than may wait, while the owner takes none.

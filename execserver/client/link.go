@@ -35,11 +35,11 @@ type link struct {
 	// wanted are the extensions that the client uses. A server of execbus has them all.
 	wanted []wire.Extension
 	times  times
-	// heard takes a notification; its error says that the peer breaks the protocol. resumed is called after a connection was
+	// notified takes a notification; its error says that the peer breaks the protocol. resumed is called after a connection was
 	// replaced, and lost when there will be no other. None of them may block.
-	heard   func(method string, params []byte) error
-	resumed func()
-	lost    func(error)
+	notified func(method string, params []byte) error
+	resumed  func()
+	lost     func(error)
 
 	life context.Context // over when the session is lost or closed; its cause says why
 	end  context.CancelCauseFunc

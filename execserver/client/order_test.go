@@ -84,60 +84,48 @@ func TestABackgroundProcessThatHoldsTheOutputIsNoticed(t *testing.T) {
 	}
 }
 
-func TestEventsInAnyOrderArePutInTheirs(t *testing.T) {
+func TestEventsThatComeTwiceAreToldOnce(t *testing.T) {
 	p := newPeer(t)
-	times, limits := quick()
-	limits.hole = patience // nothing is read
-	l := p.start(p.connectIn(times, limits), ptyio.Launch{})
-	p.close(l, 6)
-	p.chunk(l, 2, "b")
+	l := p.start(p.connect(), ptyio.Launch{})
+	for _, seq := range []uint64{1, 1, 2, 1, 2, 3} {
+		p.chunk(l, seq, string(rune('a'+seq-1)))
+	}
+	p.exit(l, 4, 7)
 	p.exit(l, 4, 7)
 	p.chunk(l, 5, "d")
-	p.chunk(l, 2, "b")
-	p.chunk(l, 1, "a")
-	p.chunk(l, 1, "a")
-	p.chunk(l, 3, "c")
-	exited, _ := l.ended(t)
-	if exited.Status != messages.StatusExited(7) || l.text() != "abcd" {
+	p.close(l, 6)
+	if exited, _ := l.ended(t); exited.Status != messages.StatusExited(7) || l.text() != "abcd" {
 		t.Errorf("%+v, %q", exited, l.text())
 	}
 }
 
-func TestTheReorderBufferIsBounded(t *testing.T) {
-	big := strings.Repeat("x", wire.RetainedBytes/8)
-	for name, test := range map[string]struct {
-		early int
-		text  string
-		fails bool
-	}{
-		"events at the limit":     {wire.ReorderChunks, "x", false},
-		"one event too many":      {wire.ReorderChunks + 1, "x", true},
-		"bytes at the limit":      {8, big, false},
-		"bytes beyond the limits": {9, big, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := newPeer(t)
-			times, limits := quick()
-			limits.hole = patience
-			l := p.start(p.connectIn(times, limits), ptyio.Launch{})
-			for i := range test.early {
-				p.chunk(l, uint64(i+2), test.text)
-			}
-			if test.fails {
-				exited, tree := l.ended(t)
-				if exited.Lost == nil || len(tree.Survivors) != 1 {
-					t.Errorf("%+v, %+v", exited, tree)
-				}
-				m := p.expect(wire.ProcessTerminate)
-				p.answer(m, wire.TerminateResult{Running: true})
-				return
-			}
-			p.chunk(l, 1, "first")
-			p.finish(l, uint64(test.early+2))
-			if exited, _ := l.ended(t); exited.Lost != nil || l.text() != "first"+strings.Repeat(test.text, test.early) {
-				t.Errorf("%+v, %v", exited, l)
-			}
-		})
+func TestEventsInAnyOrderAreReadInTheirs(t *testing.T) {
+	p := newPeer(t)
+	l := p.start(p.connect(), ptyio.Launch{})
+	p.close(l, 6)
+	p.chunk(l, 2, "b")
+	p.exit(l, 4, 7)
+	p.chunk(l, 1, "a")
+	p.page(l, 0, wire.ReadResult{Chunks: append(chunks(1, "a", "b", "c"), chunks(5, "d")...), NextSeq: 7, Exited: true, ExitCode: new(7), Closed: true})
+	p.chunk(l, 3, "c")
+	exited, _ := l.ended(t)
+	if exited.Status != messages.StatusExited(7) || l.text() != "abcd" || l.lost != 0 {
+		t.Errorf("%+v, %q", exited, l.text())
+	}
+}
+
+// What comes while the client reads and is not in the answer is read after it.
+func TestALateEventIsReadAgain(t *testing.T) {
+	p := newPeer(t)
+	l := p.start(p.connect(), ptyio.Launch{})
+	p.chunk(l, 2, "b")
+	m := p.expect(wire.ProcessRead)
+	p.chunk(l, 3, "c")
+	p.answer(m, wire.ReadResult{Chunks: chunks(1, "a", "b"), NextSeq: 3})
+	p.page(l, 2, wire.ReadResult{Chunks: chunks(3, "c"), NextSeq: 4})
+	p.finish(l, 4)
+	if exited, _ := l.ended(t); exited.Lost != nil || l.text() != "abc" || l.lost != 0 {
+		t.Errorf("%+v, %q, %d lost", exited, l.text(), l.lost)
 	}
 }
 
@@ -262,19 +250,6 @@ func TestWhatAReadTells(t *testing.T) {
 				t.Errorf("%+v, %q, %d lost", exited, l.text(), l.lost)
 			}
 		})
-	}
-}
-
-func TestAGapIsCounted(t *testing.T) {
-	p := newPeer(t, wire.ExtensionGaps)
-	l := p.start(p.connect(), ptyio.Launch{TTY: true})
-	p.chunk(l, 1, "a")
-	p.tell(wire.ProcessGap, wire.GapParams{ProcessID: l.id, Seq: 2, NextSeq: 10, Bytes: 1000})
-	p.chunk(l, 10, "b")
-	p.finish(l, 11)
-	l.ended(t)
-	if l.text() != "ab" || l.lost != 1000 || l.offset != 1002 {
-		t.Errorf("%q, %d lost, at %d", l.text(), l.lost, l.offset)
 	}
 }
 

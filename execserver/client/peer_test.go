@@ -28,11 +28,11 @@ const patience = time.Minute
 func quick() (times, limits) {
 	t, l := usualTimes(), usualLimits()
 	t.pause, t.longer = 2*time.Millisecond, 10*time.Millisecond
-	l.hole, l.drain, l.close = 5*time.Millisecond, 50*time.Millisecond, 5*time.Second
+	l.drain, l.close = 50*time.Millisecond, 5*time.Second
 	return t, l
 }
 
-var all = []wire.Extension{wire.ExtensionGaps, wire.ExtensionFlow, wire.ExtensionEnds}
+var all = []wire.Extension{wire.ExtensionFlow, wire.ExtensionEnds}
 
 // peer is a server that a test controls. It has one connection after another.
 type peer struct {

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"path"
 	"time"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
@@ -35,10 +37,9 @@ type pump struct {
 type awaited int
 
 const (
-	nothing  awaited = iota
-	aMissing         // event, before it reads
-	aHolder          // of the output, which has outlived the leader
-	theEnd           // of a process that was abandoned
+	nothing awaited = iota
+	aHolder         // of the output, which has outlived the leader
+	theEnd          // of a process that was abandoned
 )
 
 func (c *child) run() {
@@ -66,14 +67,15 @@ func (p *pump) step() bool {
 		p.lose(s.err)
 		return false
 	case s.behind:
-		return p.catchUp(s.due, s.seen)
+		p.catchUp(s.due, s.seen)
+		return true
 	}
-	return p.wait(s)
+	return p.wait()
 }
 
 // wait waits for news, or until they are overdue.
-func (p *pump) wait(s state) bool {
-	what, limit := p.awaits(s)
+func (p *pump) wait() bool {
+	what, limit := p.awaits()
 	if what != p.awaiting {
 		p.awaiting, p.until = what, time.Now().Add(limit)
 	}
@@ -88,35 +90,27 @@ func (p *pump) wait(s state) bool {
 		return true
 	case <-overdue:
 	}
-	if what != aMissing && len(p.feed.wake) > 0 { // it came in time, while this goroutine did not run
+	if len(p.feed.wake) > 0 { // it came in time, while this goroutine did not run
 		return true
 	}
 	p.awaiting = nothing
-	switch what {
-	case aMissing:
-		return p.catchUp(s.due, s.seen)
-	case aHolder: // at least one process has the output open
-		p.drain()
-		p.launch.Events(ptyio.Background{Count: 1})
-		return true
-	default:
+	if what == theEnd {
 		p.lose(errSilent)
 		return false
 	}
+	p.drain() // at least one process has the output open
+	p.launch.Events(ptyio.Background{Count: 1})
+	return true
 }
 
-func (p *pump) awaits(s state) (awaited, time.Duration) {
-	limits := p.spawner.limits
+func (p *pump) awaits() (awaited, time.Duration) {
 	select {
 	case <-p.abandoned:
-		return theEnd, limits.end
+		return theEnd, p.spawner.limits.end
 	default:
 	}
-	switch {
-	case s.hole:
-		return aMissing, limits.hole
-	case p.exited && !p.drained && !p.feed.flow:
-		return aHolder, limits.drain
+	if p.exited && !p.drained && !p.feed.flow {
+		return aHolder, p.spawner.limits.drain
 	}
 	return nothing, 0
 }
@@ -139,7 +133,7 @@ func (p *pump) tell(it item) {
 	case ended:
 		p.end(it.tree)
 	}
-	p.last = max(p.last, it.next-1)
+	p.last = max(p.last, it.seq)
 	if p.bytes >= acknowledgeBytes || p.last-p.acked >= acknowledgeEvents {
 		p.acknowledge()
 	}
@@ -215,18 +209,31 @@ func (p *pump) mainStream() messages.Stream {
 	return messages.StreamStdout
 }
 
-// catchUp reads the events that the process has missed. Only a few processes read at once, which bounds the memory.
-func (p *pump) catchUp(due, seen uint64) bool {
+// catchUp reads the events that the process has missed. The feed takes them before any later notification. Only a few processes read at
+// once, which bounds the memory.
+func (p *pump) catchUp(due, seen uint64) {
 	ctx, cancel := p.patient()
 	defer cancel()
-	page, err := p.read(ctx, due-1)
 	link := p.spawner.link
-	switch {
-	case err == nil:
-		if err := p.feed.caught(page, due, seen); err != nil {
+	read := &call{again: true, done: func(page []byte, err error) {
+		if err != nil {
+			return
+		}
+		if err := p.feed.fill(page, seen); err != nil {
 			link.breach(err)
 			p.feed.stop(disconnected(err))
 		}
+	}}
+	var err error
+	select {
+	case p.spawner.reading <- struct{}{}:
+		_, err = link.ask(ctx, read, wire.ProcessRead, wire.ReadParams{ProcessID: p.id, AfterSeq: new(due - 1)})
+		<-p.spawner.reading
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	switch {
+	case err == nil:
 	case link.life.Err() != nil:
 		p.feed.stop(disconnected(context.Cause(link.life)))
 	case ctx.Err() != nil:
@@ -234,18 +241,6 @@ func (p *pump) catchUp(due, seen uint64) bool {
 	default:
 		p.feed.stop(refusal("follow process", "", err))
 	}
-	return true
-}
-
-// read reads the events after a number.
-func (p *pump) read(ctx context.Context, after uint64) (page []byte, err error) {
-	select {
-	case p.spawner.reading <- struct{}{}:
-		defer func() { <-p.spawner.reading }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	return p.spawner.link.ask(ctx, &call{again: true}, wire.ProcessRead, wire.ReadParams{ProcessID: p.id, AfterSeq: &after})
 }
 
 // patient returns a context for a wait that has no limit of its own. It ends with the session, and some time after the process was
@@ -267,4 +262,71 @@ func (p *pump) patient() (context.Context, context.CancelFunc) {
 		}
 	}()
 	return ctx, cancel
+}
+
+// exit reports the leader's exit.
+func (p *pump) exit(e exit) {
+	p.exited = true
+	told := ptyio.Exited{Status: messages.StatusNone(), Denial: e.denial, Limit: e.limit}
+	switch {
+	case e.lost != "":
+		told.Lost = failed("follow process", e.lost)
+	case e.status != nil:
+		told.Status = *e.status
+	case e.known && e.code >= 0 && e.code <= 255:
+		told.Status = messages.StatusExited(e.code)
+	default:
+		told.Lost = failed("follow process", "the server does not know how the process has exited")
+	}
+	if told.Denial == nil && e.denied {
+		told.Denial = &messages.Denial{FromText: true} // the server may have it from the output
+	}
+	p.launch.Events(told)
+	if !p.feed.flow && p.launch.OnLeaderExit != messages.LeaderExitKeepsTree { // such a server keeps what the leader left behind
+		p.terminate(ptyio.DefaultGrace)
+	}
+}
+
+// drain reports that the leader's output is complete.
+func (p *pump) drain() {
+	if !p.drained {
+		p.drained = true
+		p.launch.Events(ptyio.Drained{})
+	}
+}
+
+// close reports that no more output will come.
+func (p *pump) close() {
+	p.drain()
+	p.closed = true
+	p.launch.Events(ptyio.Closed{})
+}
+
+// end reports the end of the tree, the last event. Its receiver must find that the process is over.
+func (p *pump) end(tree messages.TreeReport) {
+	if p.over {
+		return
+	}
+	p.over = true
+	close(p.ended)
+	p.input.close()
+	p.launch.Events(ptyio.TreeEnded{TreeReport: tree})
+}
+
+// lose ends a process about which the client can learn nothing more. The process may live on.
+func (p *pump) lose(err error) {
+	if !p.exited {
+		p.exit(exit{lost: err.Error()})
+	}
+	if !p.closed {
+		p.close()
+	}
+	if errors.Is(err, errNotStarted) {
+		p.end(messages.TreeReport{})
+		return
+	}
+	p.terminate(0)
+	name := path.Base(p.launch.Argv[0])
+	p.end(messages.TreeReport{Survivors: []messages.Survivor{{PID: p.pid, Name: name[:min(len(name), 15)],
+		Why: "nobody knows whether it has ended: " + err.Error()}}})
 }

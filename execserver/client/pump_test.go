@@ -18,7 +18,7 @@ func TestAnEventThatWaitsIsNotOverdue(t *testing.T) {
 		for range 100 {
 			p := &pump{child: c, exited: what == aHolder, awaiting: what, until: time.Now()}
 			c.feed.poke()
-			if !p.wait(state{}) {
+			if !p.wait() {
 				t.Fatalf("%d: it ended", what)
 			}
 		}

@@ -24,7 +24,6 @@ const maxReading = 8
 
 // limits are bounds on what the server owes for a process; tests shorten them.
 type limits struct {
-	hole  time.Duration // an event that others have overtaken, before it is read
 	drain time.Duration // output, after the leader's exit
 	end   time.Duration // any sign, after a process was abandoned
 	close time.Duration // the ends of all, after the spawner was closed
@@ -34,7 +33,7 @@ type limits struct {
 }
 
 func usualLimits() limits {
-	return limits{hole: 10 * time.Millisecond, drain: 4 * ptyio.DrainWait, end: 10 * time.Second, close: 10 * time.Second,
+	return limits{drain: 4 * ptyio.DrainWait, end: 10 * time.Second, close: 10 * time.Second,
 		start: 10 * time.Second, cancel: 5 * time.Second}
 }
 
@@ -55,8 +54,8 @@ type spawner struct {
 
 func newSpawner(dial dialer, name string, times times, limits limits) *spawner {
 	s := &spawner{limits: limits, reading: make(chan struct{}, maxReading), children: map[string]*child{}}
-	s.link = &link{dial: dial, name: name, times: times, wanted: []wire.Extension{wire.ExtensionGaps, wire.ExtensionFlow, wire.ExtensionEnds, wire.ExtensionRaw},
-		heard: s.heard, resumed: s.resumed, lost: s.lost}
+	s.link = &link{dial: dial, name: name, times: times, wanted: []wire.Extension{wire.ExtensionFlow, wire.ExtensionEnds, wire.ExtensionRaw},
+		notified: s.notified, resumed: s.resumed, lost: s.lost}
 	s.resolver = &resolver{link: s.link}
 	return s
 }
@@ -260,6 +259,72 @@ func (s *spawner) all() []*child {
 		list = append(list, c)
 	}
 	return list
+}
+
+// notified gives a notification to its process. It ignores unknown notifications, and those of processes that are no longer followed. An
+// error means that the server breaks the protocol.
+func (s *spawner) notified(method string, params []byte) error {
+	switch method {
+	case wire.ProcessOutput:
+		m, err := wire.DecodeOutput(params)
+		if err != nil {
+			return violation("a notification of it, %s, is malformed: %s", method, err)
+		}
+		if !known(m.Stream) || len(m.Chunk) == 0 {
+			return violation("a chunk of %d bytes belongs to the stream %.40q", len(m.Chunk), m.Stream)
+		}
+		return s.put(m.ProcessID, item{stream: m.Stream, bytes: m.Chunk, message: params, seq: m.Seq})
+	case wire.ProcessExited:
+		return notice(s, method, params, func(m *wire.ExitedParams) (string, item) {
+			e := exit{code: m.ExitCode, known: true, status: m.Status, lost: clipped(m.Lost), denied: m.SandboxDenied != nil && *m.SandboxDenied,
+				denial: m.Denial, limit: m.Limit}
+			return m.ProcessID, item{kind: exited, exit: e, seq: m.Seq}
+		})
+	case wire.ProcessBackground:
+		return notice(s, method, params, func(m *wire.BackgroundParams) (string, item) {
+			return m.ProcessID, item{kind: background, count: int64(max(0, m.Count)), seq: m.Seq}
+		})
+	case wire.ProcessDrained:
+		return notice(s, method, params, func(m *wire.DrainedParams) (string, item) {
+			return m.ProcessID, item{kind: drained, seq: m.Seq}
+		})
+	case wire.ProcessClosed:
+		return notice(s, method, params, func(m *wire.ClosedParams) (string, item) {
+			return m.ProcessID, item{kind: closed, seq: m.Seq}
+		})
+	case wire.ProcessEnded:
+		return notice(s, method, params, func(m *wire.EndedParams) (string, item) {
+			return m.ProcessID, item{kind: ended, tree: m.Tree, seq: m.Seq}
+		})
+	}
+	return nil
+}
+
+// notice reads a notification and gives it to the feed of its process.
+func notice[T any](s *spawner, method string, params []byte, read func(*T) (string, item)) error {
+	var m T
+	if err := json.Unmarshal(params, &m); err != nil {
+		return violation("a notification of it, %s, is malformed: %s", method, err)
+	}
+	return s.put(read(&m))
+}
+
+// put acknowledges the end of a process that is no longer followed: the server repeats the end if the connection broke before it had the
+// first acknowledgement, and keeps the process until it has one.
+func (s *spawner) put(id string, it item) error {
+	if c := s.find(id); c != nil {
+		return c.feed.put(it)
+	}
+	if it.kind == ended && len(id) <= maxName {
+		s.link.acknowledge(id, it.seq)
+	}
+	return nil
+}
+
+func (s *spawner) find(id string) *child {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.children[id]
 }
 
 func (s *spawner) resumed() {

@@ -2,7 +2,7 @@ package wire
 
 import "github.com/execbus/execbus/messages"
 
-// The notifications of one process are numbered from 1: each Seq is one more than the last, except after a gap. They are sent in
+// The notifications of one process are numbered from 1: each Seq is one more than the last, except after dropped output. They are sent in
 // that order. Without ExtensionEnds there are only process/output, process/exited and process/closed, and process/closed has the
 // last number. With ExtensionEnds there are also process/background and process/drained, and process/ended has the last number.
 
@@ -51,13 +51,4 @@ type EndedParams struct {
 	ProcessID string              `json:"processId"`
 	Seq       uint64              `json:"seq"`
 	Tree      messages.TreeReport `json:"tree"`
-}
-
-// GapParams are the parameters of process/gap: the notifications from Seq up to, but not including, NextSeq were dropped, with this
-// number of bytes.
-type GapParams struct {
-	ProcessID string `json:"processId"`
-	Seq       uint64 `json:"seq"`
-	NextSeq   uint64 `json:"nextSeq"`
-	Bytes     uint64 `json:"bytes"`
 }

@@ -15,7 +15,6 @@ const (
 	FlowBytes      = 4 << 20 // the same with ExtensionFlow; a flood fills a MiB before its first chunk is acknowledged
 	RetainedChunks = 50_000
 	RememberedIDs  = 4096 // write ids, for each process
-	ReorderChunks  = 256  // early notifications that a client keeps to put them in order
 )
 
 // MaxChunk bounds the bytes of a chunk that the server sends.

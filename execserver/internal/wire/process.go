@@ -17,7 +17,6 @@ const (
 	ProcessOutput     = "process/output" // these are notifications to the client
 	ProcessExited     = "process/exited"
 	ProcessClosed     = "process/closed"
-	ProcessGap        = "process/gap"        // with ExtensionGaps
 	ProcessBackground = "process/background" // these with ExtensionEnds
 	ProcessDrained    = "process/drained"
 	ProcessEnded      = "process/ended"

@@ -12,8 +12,6 @@ type Extension string
 
 // The extensions.
 const (
-	// ExtensionGaps: if output was dropped before it could be sent, a process/gap says so, and the client need not ask.
-	ExtensionGaps Extension = "gaps"
 	// ExtensionFlow: nothing is dropped. A process waits while nearly FlowBytes of its output are not acknowledged with
 	// process/acknowledge, even if there is no connection. When a session is resumed, everything that is not acknowledged is
 	// sent again before anything new. A closed process is kept until its last number is acknowledged.
