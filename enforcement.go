@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/execbus/execbus/actors"
+	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -22,7 +23,7 @@ func (r *Runtime) Enforcement(ctx context.Context, options SessionOptions) (mess
 	}
 	spawner := r.around.Spawner
 	confinement := actors.Confinement(*options.Sandbox, options.LeastAssurance, options.Dir, base, r.around.Protected)
-	enforced, err := guarded(ctx, func(ctx context.Context) (messages.Enforcement, error) {
+	enforced, err := hostcode.Call[messages.Enforcement]{Do: func(ctx context.Context) (messages.Enforcement, error) {
 		launch := ptyio.Launch{Limits: options.Limits}
 		if confinement.Policy.Confined() {
 			enclosure, err := spawner.Enclose(ctx, confinement)
@@ -33,7 +34,7 @@ func (r *Runtime) Enforcement(ctx context.Context, options SessionOptions) (mess
 			launch.Sandbox = enclosure
 		}
 		return spawner.Can(launch)
-	})
+	}}.Wait(ctx)
 	if err != nil && ctx.Err() != nil {
 		return messages.Enforcement{}, cancelled(ctx)
 	}

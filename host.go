@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/execbus/execbus/actors"
+	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -23,38 +23,11 @@ func (p patience) withDefaults() patience {
 	return patience{answer: cmp.Or(p.answer, 5*time.Second), flush: cmp.Or(p.flush, time.Second)}
 }
 
-// guarded calls code of the host in a goroutine of its own, and stops waiting for it when ctx ends. It turns a panic into an
-// error.
-func guarded[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
-	type outcome struct {
-		value T
-		err   error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		o := outcome{err: errors.New("it ended its goroutine")}
-		defer func() {
-			if reason := recover(); reason != nil {
-				o.err = fmt.Errorf("it panicked: %v", reason)
-			}
-			done <- o
-		}()
-		o.value, o.err = do(ctx)
-	}()
-	select {
-	case o := <-done:
-		return o.value, o.err
-	case <-ctx.Done():
-		var none T
-		return none, errors.New("it did not answer in time")
-	}
-}
-
-// asked is guarded with a bound in time. A failure becomes an error about subject.
+// asked calls code of the host, and waits no longer than patience says. A failure becomes an error about subject.
 func asked[T any](patience time.Duration, op, subject string, do func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	value, err := guarded(ctx, do)
+	value, err := hostcode.Call[T]{Do: do}.Wait(ctx)
 	if err == nil {
 		return value, nil
 	}
@@ -74,9 +47,9 @@ func ready(spawner ptyio.Spawner) error {
 }
 
 // newTelemetry makes the instruments, which is the host's code, too.
-func (o Options) newTelemetry(out *outlet) (*actors.Telemetry, error) {
+func (o Options) newTelemetry(out *hostcode.Queue) (*actors.Telemetry, error) {
 	return asked(o.patience.answer, "start", "telemetry", func(context.Context) (*actors.Telemetry, error) {
-		return actors.NewTelemetry(o.MeterProvider, o.TracerProvider, out.submit)
+		return actors.NewTelemetry(o.MeterProvider, o.TracerProvider, out.Submit)
 	})
 }
 
@@ -102,7 +75,7 @@ func checkDir(patience time.Duration, spawner ptyio.Spawner, op, dir string) err
 
 // closeSpawner waits for the end of a spawner. It turns a panic into an error.
 func closeSpawner(spawner ptyio.Spawner) error {
-	_, err := guarded(context.Background(), func(context.Context) (struct{}, error) { return struct{}{}, spawner.Close() })
+	_, err := hostcode.Call[struct{}]{Do: func(context.Context) (none struct{}, _ error) { return none, spawner.Close() }}.Wait(context.Background())
 	return ours(err, "shutdown", "spawner")
 }
 

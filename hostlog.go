@@ -6,20 +6,22 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/execbus/execbus/internal/hostcode"
 )
 
 // levelAge is the value of hostLevel.age: a change of the host's level is noticed within that time.
 const levelAge = time.Second
 
-// hostLog is a handler in front of the host's. An outlet makes all calls of the host's handler.
+// hostLog is a handler in front of the host's. A queue makes all calls of the host's handler.
 type hostLog struct {
-	out   *outlet
+	out   *hostcode.Queue
 	level *hostLevel
 	host  *hostHandler
 }
 
 // newHostLogger is a logger that never waits for the host's and does not panic.
-func newHostLogger(host *slog.Logger, out *outlet) *slog.Logger {
+func newHostLogger(host *slog.Logger, out *hostcode.Queue) *slog.Logger {
 	h := hostLog{out, &hostLevel{out: out, age: levelAge}, &hostHandler{make: host.Handler}}
 	h.level.least.Store(math.MinInt64) // everything is passed on until the host has been asked
 	h.level.ask(h.host)
@@ -34,7 +36,7 @@ func (h hostLog) Enabled(_ context.Context, level slog.Level) bool {
 
 // Handle passes a record on.
 func (h hostLog) Handle(ctx context.Context, record slog.Record) error {
-	h.out.submit(func() {
+	h.out.Submit(func() {
 		if host := h.host.get(); host.Enabled(ctx, record.Level) {
 			_ = host.Handle(ctx, record) // no caller waits for the error
 		}
@@ -56,7 +58,7 @@ func (h hostLog) WithGroup(name string) slog.Handler {
 	return h
 }
 
-// hostHandler is a handler of the host that is made when it is needed. Only the outlet touches it.
+// hostHandler is a handler of the host that is made when it is needed. Only the queue touches it.
 type hostHandler struct {
 	make func() slog.Handler
 	made slog.Handler
@@ -71,7 +73,7 @@ func (h *hostHandler) get() slog.Handler {
 
 // hostLevel is the least level that the host's handler wants.
 type hostLevel struct {
-	out *outlet
+	out *hostcode.Queue
 	age time.Duration // how long an answer of the host counts
 	// Callers that log read these, in any goroutine and without waiting.
 	asked atomic.Int64 // when, in Unix nanoseconds
@@ -84,7 +86,7 @@ func (l *hostLevel) ask(host *hostHandler) {
 	if now-last < int64(l.age) || !l.asked.CompareAndSwap(last, now) {
 		return
 	}
-	l.out.try(func() {
+	l.out.Try(func() {
 		least := int64(math.MaxInt64)
 		for _, level := range []slog.Level{slog.LevelError, slog.LevelWarn, slog.LevelInfo, slog.LevelDebug} {
 			if host.get().Enabled(context.Background(), level) {

@@ -3,12 +3,12 @@ package execbus
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 
 	"github.com/google/uuid"
 
 	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -41,7 +41,7 @@ func (s *Session) RunStreams(ctx context.Context, command messages.RunCommand, s
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c := &carrier{session: s, events: events, streams: streams, cancel: cancel, written: make(chan error, 1), read: make(chan error, 1)}
-	go c.run()
+	c.run()
 	result, err := s.Run(ctx, command)
 	if result == nil { // the command has never run, and nothing is published
 		events.Close()
@@ -74,23 +74,28 @@ type carrier struct {
 	process messages.ProcessID
 	tree    *messages.TreeReport // set at the end
 	failed  error
-	writing bool       // the host's writer is at work
 	written chan error // room for one: the command has ended
 	read    chan error // room for one: the reader has failed so that it must be told
 }
 
-// run carries until the command has ended. After an error it cancels the command and goes on reading, because the command could not
-// end otherwise.
+// run carries in another goroutine until the command has ended. After an error it cancels the command and goes on reading, because
+// the command could not end otherwise.
 func (c *carrier) run() {
-	defer func() {
-		if !c.writing {
+	hostcode.Call[struct{}]{Who: "the writer", Do: func(context.Context) (none struct{}, _ error) {
+		c.carry()
+		return none, nil
+	}}.Go(context.Background(), func(_ struct{}, err error) {
+		if err == nil {
 			c.written <- c.failed
 			return
 		}
-		c.writing, c.failed = false, broken("writer", recover()) // or it has ended its goroutine, and another goes on
+		c.failed = broken("writer", err)
 		c.cancel()
-		go c.run()
-	}()
+		c.run()
+	})
+}
+
+func (c *carrier) carry() {
 	for event, err := range c.events.All(context.Background()) {
 		if err != nil {
 			c.failed = cmp.Or(c.failed, err)
@@ -103,7 +108,7 @@ func (c *carrier) run() {
 		case messages.ExecStarted:
 			c.process = e.Process
 			if c.streams.Stdin != nil {
-				go c.feed()
+				c.feed()
 			}
 		case messages.OutputDelta:
 			c.write(e)
@@ -122,33 +127,26 @@ func (c *carrier) write(e messages.OutputDelta) {
 	if to == nil || c.failed != nil {
 		return
 	}
-	c.writing = true
-	_, c.failed = to.Write(e.Bytes)
-	c.writing = false
-	if c.failed != nil {
+	if _, c.failed = to.Write(e.Bytes); c.failed != nil {
 		c.cancel()
 	}
 }
 
-// feed copies an input and ends it. It is no error if the process has ended and takes no more.
+// feed copies an input in another goroutine, and ends it. It is no error if the process has ended and takes no more.
 func (c *carrier) feed() {
 	p := &Process{session: c.session, id: c.process}
-	over := false
-	defer func() {
-		if !over {
-			c.read <- broken("reader", recover())
+	hostcode.Call[int64]{Who: "the reader", Do: func(context.Context) (int64, error) {
+		n, _ := io.Copy(p.Repeatable(), c.streams.Stdin)
+		return n, nil
+	}}.Go(context.Background(), func(_ int64, err error) {
+		if err != nil {
+			c.read <- broken("reader", err)
 		}
 		_ = p.CloseStdin(context.Background())
-	}()
-	_, _ = io.Copy(p.Repeatable(), c.streams.Stdin)
-	over = true
+	})
 }
 
-// broken is the error of a host's reader or writer that has panicked, or ended its goroutine if there is no reason.
-func broken(what string, reason any) error {
-	detail := fmt.Sprintf("the %s panicked: %v", what, reason)
-	if reason == nil {
-		detail = fmt.Sprintf("the %s ended its goroutine", what)
-	}
-	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "run", Subject: what, Detail: detail}
+// broken is the error of a host's reader or writer that has not returned.
+func broken(what string, err error) error {
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "run", Subject: what, Detail: err.Error()}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/execbus/execbus/actors"
 	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/ptyio"
@@ -100,7 +101,7 @@ type Runtime struct {
 	actor  *actors.PID
 
 	patience      patience // for the host's code
-	logs, metrics *outlet
+	logs, metrics *hostcode.Queue
 
 	ruleErrors []error
 
@@ -117,9 +118,9 @@ func Start(options Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Runtime{freed: make(chan struct{}), patience: options.patience, logs: newOutlet(), metrics: newOutlet()}
+	r := &Runtime{freed: make(chan struct{}), patience: options.patience, logs: hostcode.NewQueue(), metrics: hostcode.NewQueue()}
 	if err := r.start(options); err != nil {
-		closeAll(r.patience.flush, r.logs, r.metrics)
+		hostcode.CloseAll(r.patience.flush, r.logs, r.metrics)
 		return nil, err
 	}
 	return r, nil
@@ -235,7 +236,7 @@ func (r *Runtime) Stats(ctx context.Context) (Stats, error) {
 	return Stats{
 		Sessions: counted.Sessions, Processes: counted.Processes, Started: counted.Started, Ended: counted.Ended,
 		Records: counted.Records, Hanging: counted.Hanging, Bus: r.around.Bus.Stats(),
-		Dropped: Dropped{Logs: r.logs.dropped.Load(), Telemetry: r.metrics.dropped.Load()},
+		Dropped: Dropped{Logs: r.logs.Dropped(), Telemetry: r.metrics.Dropped()},
 	}, plain(ctx, err, r.actor, errShutDown)
 }
 
@@ -297,7 +298,7 @@ func (r *Runtime) Shutdown(ctx context.Context) error {
 			defer close(r.freed)
 			r.spawnerErr = closeSpawner(r.around.Spawner)
 			r.around.Bus.Close()
-			closeAll(r.patience.flush, r.logs, r.metrics)
+			hostcode.CloseAll(r.patience.flush, r.logs, r.metrics)
 		}()
 	})
 	select {

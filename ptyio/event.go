@@ -3,6 +3,7 @@ package ptyio
 import (
 	"sync"
 
+	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -42,14 +43,9 @@ type owner interface {
 func NewOutput(stream messages.Stream, bytes []byte, release func()) Output {
 	o := Output{Stream: stream, Bytes: bytes}
 	if release != nil {
-		o.owner = lender(sync.OnceFunc(func() { go guarded(release) }))
+		o.owner = lender(sync.OnceFunc(func() { hostcode.Run(release) }))
 	}
 	return o
-}
-
-func guarded(release func()) {
-	defer func() { _ = recover() }() // a panic harms only the host that made the batch
-	release()
 }
 
 // NewOutputAt is NewOutput for a spawner that knows the place of the bytes.

@@ -30,14 +30,14 @@ var rooms = map[string][]string{
 	"policy/rules": {"messages", "policy/command"},
 
 	// Each actor has a room of its own, which knows the others by their messages.
-	"actors/internal/system":   {"messages"},
+	"actors/internal/system":   {"messages", "internal"},
 	"actors/internal/output":   {"messages", "bus", "ptyio"},
-	"actors/internal/shared":   {"messages", "bus", "ptyio", "policy", "policy/command", "policy/rules"},
+	"actors/internal/shared":   {"messages", "bus", "ptyio", "policy", "policy/command", "policy/rules", "internal"},
 	"actors/internal/protocol": {"messages", "bus", "ptyio", "policy", "policy/rules", "actors/internal/output", "actors/internal/shared"},
 	"actors/internal/process": {"messages", "bus", "ptyio", "sandbox", "policy", "policy/command",
-		"actors/internal/protocol", "actors/internal/output", "actors/internal/shared", "actors/internal/system"},
+		"actors/internal/protocol", "actors/internal/output", "actors/internal/shared", "actors/internal/system", "internal"},
 	"actors": {"messages", "bus", "ptyio", "sandbox", "policy", "policy/command", "policy/rules", "actors/internal/process",
-		"actors/internal/protocol", "actors/internal/output", "actors/internal/shared", "actors/internal/system"},
+		"actors/internal/protocol", "actors/internal/output", "actors/internal/shared", "actors/internal/system", "internal"},
 	root:           {"messages", "bus", "ptyio", "sandbox", "policy", "policy/rules", "actors", "internal"},
 	"internal":     {},
 	"tools":        {root, "messages"},
