@@ -87,7 +87,7 @@ func TestPatienceBeginsWhenTheContextEnds(t *testing.T) {
 	}
 }
 
-// Whoever comes first, the answer is one, and every result reaches somebody.
+// The end of the context and the return race, and still there is one answer, and every result reaches somebody.
 func TestAResultIsEitherTheAnswerOrLate(t *testing.T) {
 	t.Parallel()
 	for range 1000 {
