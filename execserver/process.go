@@ -126,9 +126,7 @@ func (p *process) output(batch ptyio.Output) {
 	}
 	p.wake()
 	p.mu.Unlock()
-	if held {
-		batch.Looked()
-	} else {
+	if !held {
 		batch.Release()
 	}
 }

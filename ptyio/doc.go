@@ -36,13 +36,12 @@
 // child that floods. A waiting reader costs a goroutine, but neither a thread nor a buffer. If the kernel refuses to let Go's poller
 // watch a terminal, because it is short of memory or the user's watches are used up, the terminal's reader looks every 10 ms instead.
 //
-// A child floods when it writes 64 KiB within 10 ms. Its reader then collects bytes for up to half a millisecond before it hands
-// out a batch, because every batch wakes its receiver; other children never wait for that. A flooding terminal leaves Go's poller,
-// whose thread the kernel would wake for every 4 KiB. Flooding children also take turns: the number of their batches that receivers
-// have not looked at yet is at most half the number of processors. So processors are idle now and then, and serve receivers that
-// wait for a few bytes, such as the echo of a key. A receiver that is done with the bytes while others still hold the credit calls
-// Looked before Release; otherwise other floods wait for the Release, up to a millisecond for each batch. Several floods together
-// still reach hundreds of megabytes a second.
+// A child floods when it writes 64 KiB within 10 ms. Its reader then gathers bytes for up to half a millisecond before it hands
+// out a batch, because every batch wakes its receiver. A flooding terminal leaves Go's poller, whose thread the kernel would wake for
+// every 4 KiB: a flood is then 1.3 times as fast as a loop that reads the terminal, for two thirds of the processor time. At most half as
+// many floods as there are processors are read at once. So processors are idle now and then, and serve receivers that wait for a few
+// bytes: beside eight floods the echo of a key takes 60 µs instead of 420. Several floods together still reach hundreds of megabytes
+// a second.
 //
 // A receiver that would copy a whole batch can Keep it: the credit goes back at once, and the memory stays the receiver's until
 // Release. It must bound what it keeps.
@@ -121,8 +120,7 @@
 //   - Kept: [LogHead] (512 KiB) from the beginning, [LogTail] (1 MiB) and [LogTailChunks] (50,000) chunks from the end. A read
 //     outside of that is an error that says what is kept.
 //   - Descriptors: one for each terminal, or each pipe. When a terminal begins to flood it has two for a moment.
-//   - Threads: at most four at a time wait for floods to fill their batches.
-//   - Turns: a flooding child waits at most a millisecond for each batch; Looked, Release or the end of the stream gives a turn back.
+//   - Threads: at most half as many as there are processors wait for floods to fill their batches.
 //
 // # What you must not assume
 //

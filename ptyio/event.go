@@ -32,7 +32,6 @@ type Output struct {
 
 // owner is the source of a batch, to which it is returned. Nil if the batch need not be returned.
 type owner interface {
-	looked()
 	release()
 	keep() bool
 }
@@ -58,7 +57,6 @@ func NewOutputAt(stream messages.Stream, bytes []byte, at Position, release func
 // lender calls the host's release function.
 type lender func()
 
-func (l lender) looked()    {}
 func (l lender) release()   { l() }
 func (l lender) keep() bool { return false } // the credit and the memory are the host's
 
@@ -66,14 +64,6 @@ func (l lender) keep() bool { return false } // the credit and the memory are th
 func (o Output) Release() {
 	if o.owner != nil {
 		o.owner.release()
-	}
-}
-
-// Looked says that the receiver is done with the bytes, even if others still hold the batch. Only some of the flooding
-// children are served at a time, so without this call the others wait longer. It may be called once, before Release.
-func (o Output) Looked() {
-	if o.owner != nil {
-		o.owner.looked()
 	}
 }
 

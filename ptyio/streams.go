@@ -45,8 +45,7 @@ type stream struct {
 	name    messages.Stream
 	file    conn
 	credits chan struct{} // one token for each batch that may still be handed out
-	turns   []*turn       // turns of batches that were handed out; some have been given back
-	pace    pace
+	rate    rate
 
 	// The result of the last attempt to read.
 	buffer *[MaxBatch]byte
@@ -98,7 +97,7 @@ func (s *stream) run() {
 	for s.takeCredit() && s.advance() {
 		s.n, s.err = 0, nil
 		var err error
-		if !s.collect() {
+		if !s.gather() {
 			err = raw.Read(try)
 		}
 		if s.n > 0 {
@@ -123,10 +122,10 @@ func (s *stream) run() {
 	}
 }
 
-// collect reads from a terminal whose child floods, and reports whether there were bytes. Otherwise the flood is over, or the poller
+// gather reads from a terminal whose child floods, and reports whether there were bytes. Otherwise the flood is over, or the poller
 // is needed.
-func (s *stream) collect() bool {
-	if s.child.terminal == nil || !s.pace.floods() {
+func (s *stream) gather() bool {
+	if s.child.terminal == nil || !s.rate.floods() {
 		return false
 	}
 	fd, ok := s.child.terminal.leave()
@@ -134,7 +133,14 @@ func (s *stream) collect() bool {
 		return false
 	}
 	buffer := buffers.Get().(*[MaxBatch]byte)
-	if s.n = s.pace.collect(fd, buffer[:]); s.n == 0 {
+	s.n = gather(fd, buffer[:])
+	return s.hold(buffer)
+}
+
+// hold keeps the buffer if bytes were read into it.
+func (s *stream) hold(buffer *[MaxBatch]byte) bool {
+	s.rate.count(s.n)
+	if s.n <= 0 {
 		buffers.Put(buffer)
 		return false
 	}
@@ -145,12 +151,9 @@ func (s *stream) collect() bool {
 // try reads when the descriptor may have bytes. It holds a buffer only then, so an idle child has none.
 func (s *stream) try(fd uintptr) bool {
 	buffer := buffers.Get().(*[MaxBatch]byte)
-	s.n, s.err = s.pace.fill(int(fd), buffer[:])
-	if s.n > 0 {
-		s.buffer = buffer
+	if s.n, s.err = fill(int(fd), buffer[:], s.rate.floods()); s.hold(buffer) {
 		return true
 	}
-	buffers.Put(buffer)
 	switch s.err {
 	case syscall.EAGAIN:
 		return s.looking
@@ -173,11 +176,27 @@ func (s *stream) deliver() {
 	if s.child.responder != nil {
 		s.child.responder.read(buffer[:s.n])
 	}
-	b := &batch{stream: s, buffer: buffer}
-	if s.pace.floods() {
-		b.turn = s.takeTurn()
+	s.child.launch.Events(Output{Stream: s.name, Bytes: buffer[:s.n], owner: &batch{stream: s, buffer: buffer}})
+}
+
+// batch leads an Output back to its stream. Its methods are called one after the other.
+type batch struct {
+	stream *stream
+	buffer *[MaxBatch]byte
+	kept   bool // the credit was given back
+}
+
+func (b *batch) keep() bool {
+	b.kept = true
+	b.stream.credits <- struct{}{}
+	return true
+}
+
+func (b *batch) release() {
+	buffers.Put(b.buffer)
+	if !b.kept {
+		b.stream.credits <- struct{}{}
 	}
-	s.child.launch.Events(Output{Stream: s.name, Bytes: buffer[:s.n], owner: b})
 }
 
 // takeCredit waits for credit. The waiting time does not count against the phase.
@@ -263,9 +282,6 @@ func (c *child) countDrained() {
 // close ends the stream. Drained goes out before Closed. So only the events of the leader's exit can follow Closed.
 func (s *stream) close() {
 	c := s.child
-	for _, t := range s.turns {
-		t.giveBack()
-	}
 	s.reportDrained()
 	if c.launch.TTY {
 		c.input.close()

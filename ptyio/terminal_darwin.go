@@ -23,9 +23,6 @@ func unreadInput(int) int { return 0 }
 
 func openPair() (master int, slave *os.File, err error) { return openByName() }
 
-// hasOutput returns true: a read returns at once.
-func hasOutput(int) bool { return true }
-
 // readable waits until a descriptor has bytes. It waits for whole milliseconds.
 func readable(fd int, wait time.Duration) bool {
 	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(max(1, wait.Milliseconds())))

@@ -67,12 +67,6 @@ func onPeer(master int, do func(peer int)) {
 	}
 }
 
-// hasOutput reports whether a read would not wait for the kernel's worker.
-func hasOutput(master int) bool {
-	n, err := unix.IoctlGetInt(master, unix.TIOCINQ)
-	return n > 0 || err != nil
-}
-
 // readable waits until a descriptor has bytes.
 func readable(fd int, wait time.Duration) bool {
 	limit := unix.NsecToTimespec(int64(wait))

@@ -54,7 +54,6 @@ func (f *Feed) Receive(batch ptyio.Output) {
 		f.emit(batch.Stream, bytes.Clone(delta), credit)
 		emitted = true
 	})
-	batch.Looked()
 	if !f.holdBack(batch.Stream, emitted, credit) {
 		credit.Release()
 	}
