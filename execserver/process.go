@@ -4,7 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
 	"github.com/execbus/execbus/messages"
@@ -355,4 +363,150 @@ func (o *operation) wait(ctx context.Context) (any, error) {
 		return o.later(ctx)
 	}
 	return o.result, o.err
+}
+
+// longestWait bounds the wait of a process/read.
+const longestWait = 24 * time.Hour
+
+func millis(n *uint64, unsaid time.Duration) time.Duration {
+	if n == nil {
+		return unsaid
+	}
+	return time.Duration(min(*n, uint64(longestWait/time.Millisecond))) * time.Millisecond
+}
+
+// read returns output, and can wait for something to happen.
+func read(c *connection, params wire.ReadParams) (later, error) {
+	p := c.session.find(params.ProcessID)
+	if p == nil {
+		return nil, errUnknown(params.ProcessID)
+	}
+	after := uint64(0)
+	if params.AfterSeq != nil {
+		after = *params.AfterSeq
+	}
+	return func(ctx context.Context) (any, error) {
+		if err := p.await(ctx, after, millis(params.WaitMs, 0)); err != nil {
+			return nil, err
+		}
+		return func() any { return p.read(after, params.MaxBytes) }, nil
+	}, nil
+}
+
+// await returns when there is news for a client that knows the events up to a number, or when the patience is over.
+func (p *process) await(ctx context.Context, after uint64, patience time.Duration) error {
+	wait, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running {
+		return errStarting(p.id)
+	}
+	for !p.tells(after) {
+		if p.wait(wait) != nil {
+			return ctx.Err() // nil if only the patience is over
+		}
+	}
+	return nil
+}
+
+// tells reports whether there is output after a number, or an end that is news to the client.
+func (p *process) tells(after uint64) bool {
+	return p.past.behind(after) < len(p.past.chunks) || p.closed || p.exited != nil && after < p.exitSeq
+}
+
+func (p *process) read(after uint64, room *uint64) wire.ReadResult {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	result := wire.ReadResult{Chunks: []wire.ReadChunk{}, NextSeq: p.past.now.seq + 1, Exited: p.exited != nil, Closed: p.closed}
+	if p.exited != nil {
+		result.ExitCode = &p.exited.ExitCode
+		result.SandboxDenied = p.exited.SandboxDenied != nil && *p.exited.SandboxDenied
+	}
+	limit := uint64(math.MaxUint64)
+	if room != nil {
+		limit = *room
+	}
+	for _, e := range p.past.output(after, limit) {
+		result.Chunks = append(result.Chunks, wire.ReadChunk{Seq: e.seq, Stream: e.stream, Chunk: e.bytes})
+	}
+	if n := len(result.Chunks); n > 0 && room != nil {
+		result.NextSeq = result.Chunks[n-1].Seq + 1
+	}
+	return result
+}
+
+// signal sends a signal. It does nothing if the process is not known, or if a signal for the leader finds it exited.
+func signal(p *process, params wire.SignalParams) (any, later, error) {
+	number, err := signalNumber(params.Signal)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p == nil {
+		return wire.Empty{}, nil, nil
+	}
+	p.mu.Lock()
+	child, there := p.child, p.exited == nil || params.Tree
+	p.mu.Unlock()
+	if !there {
+		return wire.Empty{}, nil, nil
+	}
+	scope := ptyio.Foreground
+	if params.Tree {
+		scope = ptyio.Tree
+	}
+	if err := child.Signal(number, scope); err != nil && !errors.Is(err, messages.ErrClosed) {
+		fault := faultOf(err)
+		fault.Code = wire.Internal
+		return nil, nil, fault
+	}
+	return wire.Empty{}, nil, nil
+}
+
+// signalNumber returns the signal with a name.
+func signalNumber(name string) (syscall.Signal, error) {
+	if name == wire.Interrupt {
+		return syscall.SIGINT, nil
+	}
+	if number := unix.SignalNum(name); number != 0 {
+		return number, nil
+	}
+	digits, is := strings.CutPrefix(name, "SIG") // signals without a name
+	if number, err := strconv.Atoi(digits); is && err == nil && number > 0 && number < 65 {
+		return syscall.Signal(number), nil
+	}
+	return 0, wire.Refuse(wire.InvalidParams, `params.signal is %.40q; use "interrupt", or a name such as "SIGTERM"`, name)
+}
+
+// terminate begins to end a process with its tree, and does not wait for the end.
+func terminate(c *connection, params wire.TerminateParams) (any, error) {
+	p := c.session.find(params.ProcessID)
+	if p == nil {
+		return wire.TerminateResult{}, nil
+	}
+	grace := ptyio.DefaultGrace
+	if params.GraceMs != nil {
+		grace = time.Duration(*params.GraceMs) * time.Millisecond
+	}
+	p.mu.Lock()
+	child, running, exited := p.child, p.running, p.exited != nil
+	p.stopped = p.stopped || !running
+	p.mu.Unlock()
+	if !running {
+		p.cancel()
+	} else {
+		child.EndTree(grace) // background children may live
+	}
+	return wire.TerminateResult{Running: !exited}, nil
+}
+
+// resize changes the size of a terminal.
+func resize(p *process, params wire.ResizeParams) (any, later, error) {
+	if p == nil {
+		return nil, nil, errUnknown(params.ProcessID)
+	}
+	p.mu.Lock()
+	child := p.child
+	p.mu.Unlock()
+	return wire.Empty{}, nil, child.Resize(messages.Size{Rows: params.Size.Rows, Cols: params.Size.Cols})
 }

@@ -1,8 +1,12 @@
 package wire
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"sync"
 )
 
 // Conn carries whole messages in both directions.
@@ -24,3 +28,134 @@ type Conn interface {
 
 // ErrTooLarge is the error of a message above the limit.
 var ErrTooLarge = errors.New("the message is larger than the limit")
+
+// lines is a stream where each message is a line.
+type lines struct {
+	in    *bufio.Reader
+	from  io.ReadCloser
+	to    io.WriteCloser
+	limit int
+	// writing keeps lines whole. Writers wait for the other side in any case, so a goroutine that writes would not help.
+	writing sync.Mutex
+	closing sync.Once
+	closed  error
+}
+
+// Lines makes a Conn of two streams, which may be the two halves of one. Closing the Conn closes them. Lines above limit bytes are
+// refused; empty lines are skipped. Closing from must end a Read of it.
+func Lines(from io.ReadCloser, to io.WriteCloser, limit int) Conn {
+	return &lines{in: bufio.NewReaderSize(from, 64<<10), from: from, to: to, limit: limit}
+}
+
+func (l *lines) Read(ctx context.Context) ([]byte, error) {
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
+	for {
+		line, err := l.line()
+		if line = bytes.TrimSpace(line); err != nil || len(line) > 0 {
+			return line, err
+		}
+	}
+}
+
+// line reads up to the next newline. Text without a newline at the end of the stream is not a message.
+func (l *lines) line() (line []byte, err error) {
+	for {
+		part, err := l.in.ReadSlice('\n')
+		if len(line)+len(part) > l.limit+len("\n") {
+			return nil, ErrTooLarge
+		}
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
+
+func (l *lines) Write(ctx context.Context, message []byte) error {
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	_, err := l.to.Write(append(message[:len(message):len(message)], '\n'))
+	return err
+}
+
+func (l *lines) Binary() bool { return false }
+
+func (l *lines) Ping(context.Context) error { return nil }
+
+func (l *lines) Close() error {
+	l.closing.Do(func() { l.closed = errors.Join(l.to.Close(), l.from.Close()) })
+	return l.closed
+}
+
+// pairQueue is how many messages of a Pair wait on each side.
+const pairQueue = 128
+
+// half is one side of a Pair.
+type half struct {
+	in      <-chan []byte
+	out     chan<- []byte
+	ended   chan struct{} // closed by either side
+	closing *sync.Once
+}
+
+// Pair makes two connected Conns within this process. Closing one ends both.
+func Pair() (Conn, Conn) {
+	there, back := make(chan []byte, pairQueue), make(chan []byte, pairQueue)
+	ended, closing := make(chan struct{}), &sync.Once{}
+	return &half{back, there, ended, closing}, &half{there, back, ended, closing}
+}
+
+func (h *half) Read(ctx context.Context) ([]byte, error) {
+	select {
+	case message := <-h.in:
+		return message, nil
+	case <-h.ended:
+		select { // messages that were sent before the end are read first
+		case message := <-h.in:
+			return message, nil
+		default:
+			return nil, io.EOF
+		}
+	case <-ctx.Done():
+		return nil, h.give(ctx)
+	}
+}
+
+func (h *half) Write(ctx context.Context, message []byte) error {
+	select {
+	case <-h.ended:
+		return io.ErrClosedPipe
+	default:
+	}
+	select {
+	case h.out <- append([]byte(nil), message...):
+		return nil
+	case <-h.ended:
+		return io.ErrClosedPipe
+	case <-ctx.Done():
+		return h.give(ctx)
+	}
+}
+
+// give closes the connection because the context of a call has ended, and returns that context's error.
+func (h *half) give(ctx context.Context) error {
+	_ = h.Close()
+	return ctx.Err()
+}
+
+func (h *half) Binary() bool { return true }
+
+func (h *half) Ping(context.Context) error {
+	select {
+	case <-h.ended:
+		return io.ErrClosedPipe
+	default:
+		return nil
+	}
+}
+
+func (h *half) Close() error {
+	h.closing.Do(func() { close(h.ended) })
+	return nil
+}

@@ -8,6 +8,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// userBehind returns the user on the other side of a unix socket.
+func userBehind(fd int) (uid int, err error) {
+	credentials, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return -1, err
+	}
+	return int(credentials.Uid), nil
+}
+
 // createdMs returns when a file was created, in milliseconds since 1970; 0 if its file system does not say. It finds the file by its
 // path, because a descriptor would need permissions. If another file has taken that path since info was read, it returns 0.
 func createdMs(path string, info fs.FileInfo) int64 {

@@ -121,3 +121,29 @@ func (o *outcome) result(exact bool) (any, later, error) {
 	fault.Code, fault.Message = wire.Internal, "the input was not written to the process: "+o.err.Error()
 	return nil, nil, fault
 }
+
+// closeStdin ends the input after all earlier writes, and answers when the input has ended.
+func closeStdin(p *process, _ wire.CloseStdinParams) (any, later, error) {
+	o, status := &outcome{known: make(chan struct{})}, wire.WriteUnknownProcess
+	if p != nil {
+		status = p.closeStdin(o)
+	}
+	if status != wire.WriteAccepted {
+		return wire.WriteResult{Status: status}, nil, nil
+	}
+	return nil, func(ctx context.Context) (any, error) { return o.wait(ctx, false) }, nil
+}
+
+func (p *process) closeStdin(o *outcome) wire.WriteStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if status := p.takesInput(); status != wire.WriteAccepted {
+		return status
+	}
+	p.closing = !p.tty
+	p.child.CloseStdin(func(err error) {
+		o.err = err
+		close(o.known)
+	})
+	return wire.WriteAccepted
+}
