@@ -44,7 +44,6 @@ func testOverAtOnce(t *testing.T, early bool, output string, tty bool) {
 			t.Error(err)
 		}
 		if early {
-			start.Taken()
 			start.Born(gone{})
 			start.Exited(messages.StatusExited(0), nil)
 			start.TreeEnded(messages.TreeReport{})
@@ -98,7 +97,6 @@ func TestATerminalThatNobodyHasOpenAtTheBirthIsReadLater(t *testing.T) {
 		leader = start
 		var err error
 		name, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", start.Files[0].Fd()))
-		start.Taken()
 		start.Born(gone{})
 		return gone{}, err
 	}))
@@ -146,7 +144,7 @@ func (l *lives) note(event Event) {
 	}
 }
 
-// The goroutine that calls Taken may be late. A child that has closed its input takes nothing all the same.
+// A child that has closed its input takes nothing, from the first write on.
 func TestNobodyHearsOfAChildBeforeOurCopiesOfItsFilesAreClosed(t *testing.T) {
 	written, over := make(chan struct{}), make(chan struct{})
 	launch := Launch{Argv: []string{"/bin/true"}, Dir: "/", OpenStdin: true, Events: func(event Event) {
@@ -165,7 +163,6 @@ func TestNobodyHearsOfAChildBeforeOurCopiesOfItsFilesAreClosed(t *testing.T) {
 	_, err := Spawn(t.Context(), launch, fakeStarter(func(_ context.Context, start Start) (Leader, error) {
 		start.Born(gone{})
 		<-written
-		start.Taken()
 		start.Exited(messages.StatusExited(0), nil)
 		start.TreeEnded(messages.TreeReport{})
 		return gone{}, nil

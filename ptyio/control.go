@@ -29,11 +29,12 @@ func (c *child) wake() {
 	}
 }
 
-// onBorn is called by the starter or by Spawn. The goroutine in which the starter calls Taken can be late; the child's files are
-// closed before anyone hears of the child all the same. Otherwise a pipe whose reader has closed it would take input for a moment.
+// onBorn is called by the starter or by Spawn. Our copies of the child's files are closed before anyone hears of the child. Otherwise a
+// pipe whose reader has closed it would take input for a moment.
 func (c *child) onBorn(leader Leader) {
 	c.born.Do(func() {
-		c.taken()
+		closeAll(c.theirs)
+		c.theirs = nil
 		c.leader = leader
 		c.launch.Events(Spawned{Child: c, Enforced: leader.Enforced()})
 		c.clock()

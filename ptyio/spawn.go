@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
@@ -40,11 +39,9 @@ type Start struct {
 	// Reached says, before Exited, that the tree has reached a limit, and ends it. It is for the starter's own limits; this
 	// package counts output and wall time.
 	Reached func(messages.Limit)
-	// A starter may call Taken and Born; otherwise Spawn acts as if it had when Start has returned. Taken is called inside of
-	// Start, when the files are not needed any more; Born means that as well. Born is called when the leader has started, before
-	// Exited and from any goroutine; Start must then return this leader.
-	Taken func()
-	Born  func(leader Leader)
+	// A starter may call Born when the leader has started and the files are not needed any more, before Exited and from any
+	// goroutine; Start must then return this leader. Otherwise Spawn acts as if it had when Start has returned.
+	Born func(leader Leader)
 }
 
 // Leader is a started child without its bytes. Its methods are safe for concurrent use and do not block on the child. A
@@ -75,8 +72,8 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	opening.take()
 	theirs, err := c.open(&start)
 	opening.give(1)
-	c.taken = sync.OnceFunc(func() { closeAll(theirs) })
-	start.Taken, start.Born = c.taken, c.onBorn
+	c.theirs = theirs
+	start.Born = c.onBorn
 	if err == nil {
 		if leader, failed := starter.Start(ctx, start); failed != nil {
 			err = startError(launch, start.Program, failed)
@@ -85,7 +82,7 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 		}
 	}
 	if err != nil {
-		c.taken()
+		closeAll(theirs)
 		c.discard()
 		return nil, err
 	}

@@ -22,8 +22,8 @@ type child struct {
 	// responder answers what the child asks its terminal; nil if somebody else does.
 	responder *responder
 	born      sync.Once
-	taken     func() // closes our copies of the child's files, once
-	dead      bool   // the start failed
+	theirs    []*os.File // our copies of the child's files; none once it is born
+	dead      bool       // the start failed
 
 	spawned   chan struct{} // closed when events may flow
 	exited    chan struct{} // closed after Exited was delivered

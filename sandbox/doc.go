@@ -30,8 +30,9 @@
 // spawner they are the host's. If that host ignores SIGCHLD, or waits for children that it did not start, the kernel's report of an
 // exit can be lost. The command is then reported as ended without a status, and its tree is ended all the same.
 //
-// The files that begin with host are the host's side of the warden. internal/warden is the warden's own side, internal/wire
-// is the protocol between the two, and internal/tree is the part that the warden and the direct spawner share.
+// This package is the door: options, what is enforced for a policy, and where its paths lead. internal/host starts the leaders, by a
+// warden or by forking from the host. internal/warden is the warden's own side, internal/wire is the protocol between the two, and
+// internal/tree is the part that the warden and the direct spawner share.
 //
 // # How a tree ends
 //

@@ -2,23 +2,24 @@ package sandbox
 
 import (
 	"context"
-	"maps"
 	"os"
+	"slices"
 	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
-	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/places"
+	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
-// enclosure is a confinement whose paths have been looked up.
+// enclosure is a confinement whose paths have been looked up. It implements host.Enclosure.
 type enclosure struct {
+	spawner     *spawner
 	confinement ptyio.Confinement
 	found       *places.Found
-	readable    *places.Readable
-	unisolated  string // why nothing is isolated although the kernel could; empty if there is no reason
 	enforced    messages.Enforcement
 	refused     error // why it is not enforced
 
@@ -26,91 +27,55 @@ type enclosure struct {
 	// has it.
 	mu       sync.Mutex
 	released bool
-	users    int                       // starts under way
-	plain    *os.File                  // the rule set for launches without a terminal, once one was made
-	spare    *terminalRules            // of an earlier launch on a terminal; nil for none
-	numbers  map[*wardenProcess]uint64 // the number of its plan in each warden
+	users    int      // starts under way
+	plain    *os.File // the rule set for launches without a terminal, once one was made
 }
-
-// needsWarden says why some spawners isolate nothing.
-const needsWarden = "it needs a warden, and commands are started without one"
 
 // lookups bounds the lookups on file systems that do not answer: each occupies a thread and cannot be ended.
 var lookups = make(chan struct{}, 64)
 
 // Enclose implements ptyio.Spawner.
-func (w *wardens) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
-	unisolated := ""
-	switch {
-	case w.options.WithoutNamespaces:
-		unisolated = "this host has chosen to make no namespaces"
-	case w.options.Warden == "" && cannotExecute() != "":
-		unisolated = needsWarden
-	}
-	return enclose(ctx, func() (*enclosure, error) { return newEnclosure(c, unisolated) })
+func (s *spawner) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+	c.Policy = c.Policy.Clone()
+	return s.enclose(ctx, c, func() (*places.Found, error) { return places.Find(c, places.DefaultBounds) })
 }
 
-// Enclose implements ptyio.Spawner.
-func (*direct) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
-	return enclose(ctx, func() (*enclosure, error) { return newEnclosure(c, needsWarden) })
-}
-
-// enclose waits for a lookup until ctx ends. The result of a later answer is released.
-func enclose(ctx context.Context, look func() (*enclosure, error)) (ptyio.Enclosure, error) {
+// enclose waits for a lookup until ctx ends. What a later answer holds is closed.
+func (s *spawner) enclose(ctx context.Context, c ptyio.Confinement, look func() (*places.Found, error)) (ptyio.Enclosure, error) {
 	select {
 	case lookups <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	var e *enclosure
-	var err error
-	done, late := make(chan struct{}), make(chan struct{}, 1) // the first of the two puts a token into late
+	type answer struct {
+		enclosure *enclosure
+		err       error
+	}
+	answers := make(chan answer)
 	go func() {
-		defer close(done)
-		defer func() { <-lookups }()
-		e, err = look()
+		found, err := look()
+		e := &enclosure{spawner: s, confinement: c, found: found}
+		if err == nil {
+			e.enforced, e.refused = e.enforcement()
+		}
+		<-lookups
 		select {
-		case late <- struct{}{}:
-		default: // nobody waits
+		case answers <- answer{e, err}:
+		case <-ctx.Done():
 			if err == nil {
 				e.Release()
 			}
 		}
 	}()
 	select {
-	case <-done:
-	case <-ctx.Done():
-		select {
-		case late <- struct{}{}:
-			return nil, ctx.Err()
-		default:
-			<-done
+	case a := <-answers:
+		if a.err != nil {
+			return nil, a.err
 		}
+		return a.enclosure, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
-}
-
-func newEnclosure(c ptyio.Confinement, unisolated string) (*enclosure, error) {
-	c.Policy = c.Policy.Clone()
-	found, err := places.Find(c, places.DefaultBounds)
-	if err != nil {
-		return nil, err
-	}
-	return finishEnclosure(c, found, unisolated)
-}
-
-func finishEnclosure(c ptyio.Confinement, found *places.Found, unisolated string) (*enclosure, error) {
-	readable, err := places.Everything()
-	if err != nil {
-		found.Close()
-		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "confine", Subject: "/", Detail: "it cannot be read (" + err.Error() + "); let the host read it"}
-	}
-	e := &enclosure{confinement: c, found: found, unisolated: unisolated, readable: readable, numbers: map[*wardenProcess]uint64{}}
-	e.enforced, e.refused = e.enforcement()
-	return e, nil
 }
 
 // Confinement implements ptyio.Enclosure.
@@ -126,28 +91,23 @@ func (e *enclosure) Unchanged(identify func(path string, symlinks bool) (device,
 
 // Widen implements ptyio.Enclosure.
 func (e *enclosure) Widen(ctx context.Context, more messages.AdditionalPermissions, dir string) (ptyio.Enclosure, error) {
-	if err := e.use(); err != nil {
-		return nil, err
-	}
 	c := e.confinement
 	more = more.Clone()
 	c.Additional, c.AdditionalDir = &more, dir
-	return enclose(ctx, func() (*enclosure, error) {
-		defer e.unuse()
-		found, err := e.found.Widen(more, dir)
-		if err != nil {
+	return e.spawner.enclose(ctx, c, func() (*places.Found, error) {
+		if err := e.use(); err != nil {
 			return nil, err
 		}
-		return finishEnclosure(c, found, e.unisolated)
+		defer e.unuse()
+		return e.found.Widen(more, dir)
 	})
 }
 
 // Release implements ptyio.Enclosure.
 func (e *enclosure) Release() {
 	e.mu.Lock()
-	first := !e.released
+	over := !e.released && e.users == 0
 	e.released = true
-	over := first && e.users == 0
 	e.mu.Unlock()
 	if over {
 		e.close()
@@ -178,80 +138,169 @@ func (e *enclosure) unuse() {
 
 // close is called once, when nothing uses the enclosure and nothing will.
 func (e *enclosure) close() {
-	e.mu.Lock()
-	numbers := maps.Clone(e.numbers) // one that could not be told is forgotten, at any time
-	e.mu.Unlock()
-	for p, number := range numbers {
-		p.withdraw(number)
-	}
-	if e.plain != nil {
-		_ = e.plain.Close()
-	}
-	if e.spare != nil {
-		e.spare.close()
-	}
-	e.readable.Release()
+	e.spawner.starter.Forget(e)
+	_ = e.plain.Close() // or there is none
 	e.found.Close()
 }
 
-// enter returns the parts of its enclosure that a start needs, until done is called, which is told whether the program has been
-// executed. Only a confined start gets a rule set; an isolated one makes its own, inside. A warden knows the rule set for launches
-// without a terminal; a start without a warden is alone.
-func enter(start ptyio.Start, alone bool) (e *enclosure, rules *os.File, done func(executed bool), err error) {
-	e, is := start.Sandbox.(*enclosure)
-	if !is || e.enforced.Level == messages.AssuranceNone {
-		return e, nil, func(bool) {}, nil
-	}
-	if err := e.use(); err != nil {
-		return nil, nil, nil, err
-	}
-	var own *terminalRules
-	switch {
-	case e.enforced.Level == messages.AssuranceIsolated:
-	case start.TTY:
-		if own, err = e.onTerminal(start.Files[0]); err == nil {
-			rules = own.file
+// Enforces implements host.Enclosure.
+func (e *enclosure) Enforces() messages.Enforcement { return e.enforced }
+
+// Plan implements host.Enclosure.
+func (e *enclosure) Plan() (*confine.Plan, []*os.File) { return &e.found.Plan, e.found.Files }
+
+// Ruleset implements host.Enclosure.
+func (e *enclosure) Ruleset(terminal *os.File) (rules *os.File, err error) {
+	if terminal != nil {
+		if rules, err = e.newRuleset(); err == nil {
+			err = allowTerminal(rules, terminal)
 		}
-	case alone:
-		rules, err = e.plainRules()
+		return rules, err
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock() // one of several starts makes it, and the others need it
+	if e.plain == nil {
+		e.plain, err = e.newRuleset()
+	}
+	return e.plain, err
+}
+
+func allowTerminal(rules, terminal *os.File) error {
+	err := wire.Hold([]*os.File{rules, terminal}, func(fds []int) error {
+		return confine.Allow(fds[0], confine.Allowed{FD: fds[1], Rights: confine.UseDevice})
+	})
 	if err != nil {
-		e.unuse()
-		return nil, nil, nil, err
+		_ = rules.Close()
+		return landlockError(err)
 	}
-	return e, rules, func(executed bool) {
-		if own != nil && executed {
-			e.giveBack(own)
-		} else if own != nil {
-			own.close()
+	return nil
+}
+
+// newRuleset makes a rule set of the paths that every command may use and those that this plan allows.
+func (e *enclosure) newRuleset() (file *os.File, err error) {
+	plan := e.found.Plan
+	err = wire.Hold(e.found.Files, func(fds []int) error {
+		return e.spawner.readable.use(func(everything, entries []confine.Allowed) error {
+			rules := slices.Clone(everything)
+			for _, p := range plan.Places {
+				switch {
+				case p.Access != confine.Write || p.File < 0, p.Path == "/dev":
+				case p.Path == "/":
+					rules = append(rules, entries...)
+				case p.Directory:
+					rules = append(rules, confine.Allowed{FD: fds[p.File], Rights: confine.WriteDirectory})
+				default:
+					rules = append(rules, confine.Allowed{FD: fds[p.File], Rights: confine.WriteFile})
+				}
+			}
+			for _, p := range plan.Sockets {
+				rules = append(rules, confine.Allowed{FD: fds[p.File], Rights: confine.Connect})
+			}
+			fd, err := confine.Ruleset(confine.Kernel().ABI, plan.Network, rules)
+			if err != nil {
+				return landlockError(err)
+			}
+			file = os.NewFile(uintptr(fd), "landlock")
+			return nil
+		})
+	})
+	return file, err
+}
+
+func landlockError(err error) error {
+	errno, is := err.(unix.Errno)
+	if !is {
+		errno = unix.EIO
+	}
+	return &ptyio.StepError{Step: "landlock rules", Errno: errno}
+}
+
+// readable holds descriptors of everything that every confined command can use: all entries at the top of the file system
+// except the devices, and some of the devices. A rule for the root itself would allow all devices: disks, and the terminals of
+// others. To open all this anew for each rule set would take a tenth of a start.
+type readable struct {
+	mu      sync.Mutex // guards the rest, which starts share
+	rules   []confine.Allowed
+	entries []confine.Allowed // the rules that make the entries at the top writable
+	key     unix.Stat_t
+}
+
+// devices are the devices that commands may use, with the rights to them.
+var devices = map[string]confine.Rights{"null": confine.UseDevice, "zero": confine.UseDevice, "full": confine.UseDevice, "tty": confine.UseDevice,
+	"random": confine.ReadFile, "urandom": confine.ReadFile}
+
+// use passes on the rules for everything that can be read, and those that make all entries at the top writable. They must not be used
+// later.
+func (r *readable) use(with func(everything, entries []confine.Allowed) error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var now unix.Stat_t
+	if err := unix.Stat("/", &now); err != nil {
+		return landlockError(err)
+	}
+	if r.rules == nil || r.key.Dev != now.Dev || r.key.Ino != now.Ino || r.key.Mtim != now.Mtim {
+		r.forget()
+		if err := r.open(); err != nil {
+			return &messages.Error{Code: messages.ErrUnsupported, Op: "confine", Subject: "/", Detail: "it cannot be read (" + err.Error() + "); let the host read it"}
 		}
-		e.unuse()
-	}, nil
+		r.key = now
+	}
+	return with(r.rules, r.entries)
 }
 
-// level returns how much the warden enforces.
-func (e *enclosure) level() confine.Level {
-	switch {
-	case e == nil || e.enforced.Level == messages.AssuranceNone:
-		return confine.None
-	case e.enforced.Level == messages.AssuranceIsolated:
-		return confine.Isolated
+func (r *readable) open() error {
+	names, err := os.ReadDir("/")
+	if err != nil {
+		return err
 	}
-	return confine.Confined
+	if err := r.add("/", confine.List, confine.List); err != nil {
+		return err
+	}
+	for _, entry := range names {
+		if entry.Name() == "dev" || entry.Type()&os.ModeSymlink != 0 {
+			continue
+		}
+		if err := r.add("/"+entry.Name(), confine.ReadFile, confine.ReadDirectory); err == unix.EMFILE || err == unix.ENFILE {
+			return err
+		} // otherwise a command cannot open it either
+	}
+	for _, rule := range r.rules[1:] {
+		rights := confine.WriteFile
+		if rule.Rights == confine.ReadDirectory {
+			rights = confine.WriteDirectory
+		}
+		r.entries = append(r.entries, confine.Allowed{FD: rule.FD, Rights: rights})
+	}
+	for name, rights := range devices {
+		_ = r.add("/dev/"+name, rights, 0)
+	}
+	return nil
 }
 
-// enforces returns what is enforced for its commands; nil without an enclosure.
-func (e *enclosure) enforces() *messages.Enforcement {
-	if e == nil {
-		return nil
+// add opens a path and gives it the rights of its kind.
+func (r *readable) add(path string, file, directory confine.Rights) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
 	}
-	return &e.enforced
+	rights := file
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err == nil && stat.Mode&unix.S_IFMT == unix.S_IFDIR {
+		rights = directory
+	}
+	r.rules = append(r.rules, confine.Allowed{FD: fd, Rights: rights})
+	return nil
 }
 
-// alone returns the steps of a newborn that installs its filter itself; none without a rule set.
-func (e *enclosure) alone(rules int) []birth.Step {
-	if rules < 0 {
-		return nil
+func (r *readable) forget() {
+	for _, rule := range r.rules {
+		_ = unix.Close(rule.FD)
 	}
-	return confine.Alone(rules, confine.KindOf(&e.found.Plan))
+	r.rules, r.entries = nil, nil
+}
+
+func (r *readable) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forget()
 }

@@ -1,45 +1,17 @@
 package sandbox
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/isolate"
 )
-
-// spawn refuses a launch that cannot be enforced before it looks for the program.
-func spawn(ctx context.Context, launch ptyio.Launch, starter ptyio.Starter) (ptyio.Child, error) {
-	if _, err := can(launch); err != nil {
-		return nil, err
-	}
-	launch.Env = telling(launch)
-	return ptyio.Spawn(ctx, launch, starter)
-}
-
-// can says what would be enforced for a launch, or why it is refused.
-func can(launch ptyio.Launch) (messages.Enforcement, error) {
-	if launch.Sandbox == nil {
-		return limitsHeld(messages.Enforcement{Level: messages.AssuranceNone}, launch.Limits)
-	}
-	e, ok := launch.Sandbox.(*enclosure)
-	if !ok {
-		return messages.Enforcement{}, &messages.Error{Code: messages.ErrInvalidRequest, Op: "spawn", Subject: "sandbox",
-			Detail: "it was not made by the spawner that starts programs here; set the policy again", Hint: "use Spawner.Enclose of the same spawner"}
-	}
-	if e.refused != nil {
-		return e.enforced, e.refused
-	}
-	return limitsHeld(e.enforced, launch.Limits)
-}
 
 // enforcement returns the strongest possible enforcement, or an error if that is less than the least accepted one.
 func (e *enclosure) enforcement() (messages.Enforcement, error) {
@@ -62,8 +34,8 @@ func (e *enclosure) enforcement() (messages.Enforcement, error) {
 
 // unisolatable says why nothing can be isolated; nil if it can.
 func (e *enclosure) unisolatable() *messages.Missing {
-	if e.unisolated != "" {
-		return &messages.Missing{What: "isolation", Why: e.unisolated}
+	if e.spawner.unisolated != "" {
+		return &messages.Missing{What: "isolation", Why: e.spawner.unisolated}
 	}
 	if errno := confine.Filters(); errno != 0 {
 		return failedStep("isolation", "seccomp", "seccomp", errno)
@@ -207,18 +179,4 @@ func (e *enclosure) tooLittle(best messages.Enforcement, least messages.Assuranc
 	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox", Enforceable: best.Level,
 		Detail: detail + fmt.Sprintf("; accept it with the least assurance %q, or change the policy", string(best.Level)),
 		Hint:   "set SessionOptions.LeastAssurance"}
-}
-
-// networkOff tells programs that they need not try the network.
-const networkOff = "EXECBUS_SANDBOX_NETWORK_DISABLED="
-
-// telling returns the environment of a launch. It tells the command whether the policy forbids the network, even if the
-// request says otherwise.
-func telling(launch ptyio.Launch) []string {
-	e, is := launch.Sandbox.(*enclosure)
-	if !is || e.found.Plan.Network {
-		return launch.Env
-	}
-	env := slices.DeleteFunc(slices.Clone(launch.Env), func(variable string) bool { return strings.HasPrefix(variable, networkOff) })
-	return append(env, networkOff+"1")
 }

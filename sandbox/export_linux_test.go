@@ -4,13 +4,13 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/host"
 )
 
 // Impatient returns options with other times: how often a warden is looked at, and how long its start and its end may take.
-func Impatient(o Options, tend, hello, end time.Duration) Options {
-	short := usual
-	short.tend, short.send, short.hello, short.close = tend, 10*tend, hello, end
-	o.patience = &short
+func Impatient(o Options, watch, hello, end time.Duration) Options {
+	o.timeouts = host.DefaultTimeouts()
+	o.timeouts.Watch, o.timeouts.Send, o.timeouts.Hello, o.timeouts.Close = watch, 10*watch, hello, end
 	return o
 }
 

@@ -1,10 +1,9 @@
 package sandbox
 
 import (
-	"syscall"
-
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/host"
 )
 
 // Options of a spawner. The zero value is the platform's default.
@@ -32,13 +31,7 @@ type Options struct {
 	// Lost is called from a goroutine of the spawner when a warden died unexpectedly. It must not block. It may be nil.
 	Lost func(WardenLost)
 
-	patience *patience // nil means the usual one
-}
-
-func (o *Options) notice(text string) {
-	if o.Notice != nil {
-		o.Notice(text)
-	}
+	timeouts host.Timeouts // zero but in tests
 }
 
 // WardenLost reports the death of a warden.
@@ -55,17 +48,4 @@ type WardenLost struct {
 
 // New makes a spawner. The warden starts with the first child, or when the spawner's method Ready(context.Context) error is
 // called. The error of Ready says why the warden does not start.
-func New(options Options) (ptyio.Spawner, error) {
-	if options.Direct {
-		return newDirect()
-	}
-	return newDefault(options)
-}
-
-// stepError is the errno of a birth, with the step that failed if it is known.
-func stepError(step string, errno syscall.Errno) error {
-	if step == "" {
-		return errno
-	}
-	return &ptyio.StepError{Step: step, Errno: errno}
-}
+func New(options Options) (ptyio.Spawner, error) { return newSpawner(options) }

@@ -295,14 +295,3 @@ func Foreign() bool {
 	self, err := os.Readlink("/proc/self")
 	return err != nil || self != strconv.Itoa(os.Getpid())
 }
-
-// Children lists the children of this process that have a name.
-func Children(name string) (pids []int) {
-	children, _ := childrenOf(os.Getpid())
-	for _, pid := range children {
-		if p, err := readProcess(pid); err == nil && p.name == name {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}

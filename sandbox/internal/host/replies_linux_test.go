@@ -1,4 +1,4 @@
-package sandbox
+package host
 
 import (
 	"strings"
@@ -18,13 +18,14 @@ func TestABirthIsNotReportedWhileTheStartIsStillSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := wire.NewConn(pair[0], usual.send, nil)
+	conn, err := wire.NewConn(pair[0], time.Minute, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := wire.NewOutbox(conn)
 	t.Cleanup(func() { _, _ = conn.Close(), unix.Close(pair[1]); out.Abort() })
-	p := &wardenProcess{conn: conn, out: out, gone: make(chan struct{}), leaders: map[uint64]*wardenLeader{}}
+	p := newProcess(Options{Timeouts: DefaultTimeouts()}, nil)
+	p.conn, p.out = conn, out
 	for id, size := range []int{1, 6 << 20} { // the socket does not take all of the second
 		l, born := p.expect(t, uint64(id)), false
 		l.spec.Born = func(ptyio.Leader) { born = true }
@@ -41,20 +42,17 @@ func TestABirthIsNotReportedWhileTheStartIsStillSent(t *testing.T) {
 }
 
 func TestWhatADeadWardenHasWrittenIsReadThoughAnotherCouldWriteMore(t *testing.T) {
-	read, write, err := output()
+	read, write, err := outputPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer write.Close()
-	p := &wardenProcess{stderr: read, heard: make(chan string, 1)}
-	if _, err := write.WriteString(strings.Repeat("x", 2*lostOutput) + "last"); err != nil {
+	p := newProcess(Options{}, read)
+	go p.readOutput()
+	if _, err := write.WriteString(strings.Repeat("x", 2*maxOutput) + "last"); err != nil {
 		t.Fatal(err)
 	}
-	if err := read.SetReadDeadline(time.Unix(1, 0)); err != nil { // as if the warden had died at once
-		t.Fatal(err)
-	}
-	p.listen()
-	if words := p.words(); len(words) != lostOutput || !strings.HasSuffix(words, "last") {
-		t.Errorf("%d bytes, %.20q", len(words), words)
+	if output := p.lastOutput(); len(output) != maxOutput || !strings.HasSuffix(output, "last") {
+		t.Errorf("%d bytes, %.20q", len(output), output)
 	}
 }

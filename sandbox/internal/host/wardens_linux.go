@@ -1,9 +1,10 @@
-package sandbox
+package host
 
 import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -13,63 +14,51 @@ import (
 // maxStarts bounds the starts under way at once; more wait. The warden begins them one after the other anyway.
 const maxStarts = 64
 
-// wardens is the spawner. It has the current warden, and replaces one that has died or that differs from this process.
-type wardens struct {
+// Wardens starts leaders by the current warden, and replaces one that has died or that differs from this process. It is safe for
+// concurrent use.
+type Wardens struct {
 	options Options
 	starts  chan struct{} // one token for each start under way
 	closing chan struct{} // closed by Close
-	mirror  *mirror
+	stale   atomic.Bool   // the rest of the state is to be read again
 
-	// mu guards the change from one warden to the next. A spawn must see a complete change.
+	// mu guards the change from one warden to the next. A start must see a complete change.
 	mu       sync.Mutex
-	current  *wardenProcess
-	fallback ptyio.Starter // used if this process cannot be executed again
-	all      map[*wardenProcess]struct{}
+	state    *stateReader
+	current  *process
+	fallback *Direct // used if this process cannot be executed again
+	all      map[*process]struct{}
 	closed   bool
 	living   sync.WaitGroup // wardens that still have something to report
 }
 
-func newDefault(options Options) (ptyio.Spawner, error) {
-	reapFormer()
-	w := &wardens{options: options, starts: make(chan struct{}, maxStarts), closing: make(chan struct{}), mirror: newMirror(), all: map[*wardenProcess]struct{}{}}
+// NewWardens returns an error if the state directory cannot be used. The warden starts with the first leader, or with Ready.
+func NewWardens(options Options) (*Wardens, error) {
+	if options.Timeouts == (Timeouts{}) {
+		options.Timeouts = DefaultTimeouts()
+	}
 	if options.StateDir != "" {
 		if err := checkStateDir(options.StateDir); err != nil {
 			return nil, err
 		}
+	}
+	w := &Wardens{options: options, starts: make(chan struct{}, maxStarts), closing: make(chan struct{}), state: newStateReader(), all: map[*process]struct{}{}}
+	if options.StateDir != "" {
 		w.living.Go(w.recover)
 	}
 	return w, nil
 }
 
 // recover ends the processes that a dead spawner with this state directory has left.
-func (w *wardens) recover() {
-	report := recoverState(w.options.StateDir, w.options.waits().close, w.closing)
+func (w *Wardens) recover() {
+	report := recoverState(w.options.StateDir, w.options.Timeouts.Close, w.closing)
 	if w.options.Recovered != nil && (report.Ended > 0 || len(report.Survivors) > 0) {
 		w.options.Recovered(report)
 	}
 }
 
-func (w *wardens) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
-	return spawn(ctx, launch, asked{w, w.mirror.begun.Load()})
-}
-
-// asked starts commands for requests that were made when this many looks at this process had begun.
-type asked struct {
-	*wardens
-	looks uint64
-}
-
-// Can implements ptyio.Spawner.
-func (*wardens) Can(launch ptyio.Launch) (messages.Enforcement, error) { return can(launch) }
-
-// Resolver implements ptyio.Spawner.
-func (*wardens) Resolver() ptyio.Resolver { return ptyio.Local() }
-
-// Prompt implements ptyio.Prompt.
-func (*wardens) Prompt() {}
-
 // Start implements ptyio.Starter.
-func (w asked) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
+func (w *Wardens) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -80,7 +69,7 @@ func (w asked) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, erro
 		return nil, ctx.Err()
 	}
 	for {
-		p, fallback, err := w.warden(w.looks)
+		p, fallback, err := w.warden()
 		switch {
 		case err != nil:
 			return nil, err
@@ -95,27 +84,29 @@ func (w asked) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, erro
 }
 
 // Ready starts the warden and waits until it has greeted. It does nothing if the program cannot be executed again.
-func (w *wardens) Ready(ctx context.Context) error {
-	p, fallback, err := w.warden(w.mirror.begun.Load())
+func (w *Wardens) Ready(ctx context.Context) error {
+	p, fallback, err := w.warden()
 	if err != nil || fallback != nil {
 		return err
 	}
-	select {
-	case <-p.ready:
-		return nil
-	case <-p.gone:
-		return p.errGone()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return p.awaitReady(ctx)
 }
 
 // Refresh makes the next start read again the state that commands inherit from this process, other than its rights.
 // Otherwise that state may be a second old.
-func (w *wardens) Refresh() { w.mirror.refresh() }
+func (w *Wardens) Refresh() { w.stale.Store(true) }
+
+// Forget says that no start will use an enclosure any more. The message to the wardens comes after the waiting starts.
+func (w *Wardens) Forget(e Enclosure) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for p := range w.all {
+		p.withdraw(e)
+	}
+}
 
 // warden returns the living warden, which it starts if need be, or the starter that is used instead.
-func (w *wardens) warden(looks uint64) (*wardenProcess, ptyio.Starter, error) {
+func (w *Wardens) warden() (*process, *Direct, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -124,16 +115,16 @@ func (w *wardens) warden(looks uint64) (*wardenProcess, ptyio.Starter, error) {
 	case w.fallback != nil:
 		return nil, w.fallback, nil
 	}
-	now, rest := w.mirror.look(looks)
+	now := w.state.read(w.stale.Swap(false))
 	switch {
-	case w.current != nil && w.current.alive() && w.current.rights == now && w.current.rest == rest:
+	case w.current != nil && w.current.alive() && w.current.inherited == now:
 		return w.current, nil, nil
 	case tree.Foreign():
 		return nil, nil, errForeign()
 	}
 	if w.current == nil && w.options.Warden == "" {
-		if why := cannotExecute(); why != "" {
-			w.fallback = newForking()
+		if why := CannotExecute(); why != "" {
+			w.fallback = NewDirect()
 			w.options.notice("commands are started without a warden, since this program cannot be executed as one: " + why +
 				". Nothing ends them if it is killed, and a daemon that leaves its session is not found")
 			return nil, w.fallback, nil
@@ -147,7 +138,7 @@ func (w *wardens) warden(looks uint64) (*wardenProcess, ptyio.Starter, error) {
 		return nil, nil, &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: "warden", Detail: err.Error(),
 			Hint: "a host that cannot execute itself must name another program in Options.Warden, or use the direct spawner"}
 	}
-	p.rights, p.rest = now, rest
+	p.inherited = now
 	w.current = p
 	w.all[p] = struct{}{}
 	w.living.Go(func() {
@@ -159,8 +150,8 @@ func (w *wardens) warden(looks uint64) (*wardenProcess, ptyio.Starter, error) {
 	return p, nil, nil
 }
 
-// Close implements ptyio.Spawner.
-func (w *wardens) Close() error {
+// Close ends all trees and waits for their ends.
+func (w *Wardens) Close() error {
 	w.mu.Lock()
 	first := !w.closed
 	w.closed = true
@@ -172,16 +163,20 @@ func (w *wardens) Close() error {
 	w.mu.Unlock()
 	if first {
 		close(w.closing)
+		w.state.close()
 	}
-	if d, ok := fallback.(*direct); ok {
-		_ = d.Close()
+	if fallback != nil {
+		_ = fallback.Close()
 	}
 	closes.Wait()
 	w.living.Wait()
-	if first {
-		w.mirror.close()
-	}
 	return nil
+}
+
+func (o *Options) notice(text string) {
+	if o.Notice != nil {
+		o.Notice(text)
+	}
 }
 
 // errForeign is the error of a process whose /proc belongs to another pid namespace, and so has the numbers of strangers.

@@ -1,4 +1,4 @@
-package sandbox
+package host
 
 import (
 	"context"
@@ -19,24 +19,14 @@ import (
 // closeGrace is the grace of the trees when a spawner is closed.
 const closeGrace = 500 * time.Millisecond
 
-// direct forks from the host.
-type direct struct {
-	forest *tree.Forest
-}
+// Direct starts leaders by forking from the host. It is safe for concurrent use.
+type Direct struct{ forest *tree.Forest }
 
-func newDirect() (ptyio.Spawner, error) { return newForking(), nil }
-
-func newForking() *direct { return &direct{forest: tree.NewForest()} }
-
-func (d *direct) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
-	return spawn(ctx, launch, d)
-}
-
-// Can implements ptyio.Spawner.
-func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) { return can(launch) }
+// NewDirect returns a starter without trees.
+func NewDirect() *Direct { return &Direct{forest: tree.NewForest()} }
 
 // Start implements ptyio.Starter.
-func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
+func (d *Direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
 	bounds, err := bind(&start)
 	if err != nil {
 		return nil, err
@@ -50,37 +40,52 @@ func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, er
 	return leader, nil
 }
 
-func (d *direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (ptyio.Leader, error) {
+func (d *Direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (ptyio.Leader, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if tree.Foreign() {
 		return nil, errForeign()
 	}
-	var leader *tree.Tree
-	e, rules, done, err := enter(start, true)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { done(leader != nil) }()
-	if e.level() == confine.Isolated { // the enclosure was made when there was still to be a warden
+	e, level := enclosed(start)
+	var rules *os.File
+	var plan *confine.Plan
+	switch level {
+	case confine.Isolated: // the enclosure was made when there was still to be a warden
 		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox", Enforceable: messages.AssuranceConfined,
 			Detail: "commands are isolated by a warden, and this program cannot be executed as one; accept the least assurance \"confined\""}
+	case confine.Confined:
+		var terminal *os.File
+		if start.TTY {
+			terminal = start.Files[0]
+		}
+		var err error
+		if rules, err = e.Ruleset(terminal); err != nil {
+			return nil, err
+		}
+		if start.TTY {
+			defer rules.Close()
+		}
+		plan, _ = e.Plan()
 	}
-	err = wire.Hold(append(start.Files[:len(start.Files):len(start.Files)], rules), func(fds []int) error {
+	var leader *tree.Tree
+	err := wire.Hold(append(start.Files[:len(start.Files):len(start.Files)], rules), func(fds []int) (err error) {
 		last := len(fds) - 1
-		leader, err = d.fork(start, fds[:last], bounds, e.alone(fds[last]))
+		var confining []birth.Step
+		if plan != nil {
+			confining = confine.Alone(fds[last], confine.KindOf(plan))
+		}
+		leader, err = d.fork(start, fds[:last], bounds, confining)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	start.Taken() // the output of a terminal does not end while we hold it open
 	go leader.Watch()
-	return directLeader{leader, enforcedFor(e, start.Limits)}, nil
+	return directLeader{leader, enforced(e, start.Limits)}, nil
 }
 
-func (d *direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birth.Step) (*tree.Tree, error) {
+func (d *Direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birth.Step) (*tree.Tree, error) {
 	var exited sync.Once
 	t, err := d.forest.Start(tree.Spec{
 		Program: start.Program, Argv: start.Argv, Env: start.Env, Dir: start.Dir, Files: fds,
@@ -111,11 +116,17 @@ func descriptors(files []*os.File) (fds []int) {
 	return fds
 }
 
-// Resolver implements ptyio.Spawner.
-func (*direct) Resolver() ptyio.Resolver { return ptyio.Local() }
+// Ready does nothing: there is no warden.
+func (*Direct) Ready(context.Context) error { return nil }
 
-// Close implements ptyio.Spawner.
-func (d *direct) Close() error {
+// Refresh does nothing: leaders inherit from this process itself.
+func (*Direct) Refresh() {}
+
+// Forget does nothing: nobody was told of an enclosure.
+func (*Direct) Forget(Enclosure) {}
+
+// Close ends all trees and waits for their ends.
+func (d *Direct) Close() error {
 	d.forest.EndAll(closeGrace)
 	return nil
 }
@@ -133,16 +144,28 @@ func (l directLeader) EndTree(grace time.Duration) { l.End(grace) }
 // Prompt implements ptyio.Prompt: signals are sent and an ending is begun, but nothing is waited for.
 func (directLeader) Prompt() {}
 
-// Prompt implements ptyio.Prompt.
-func (*direct) Prompt() {}
+// Enforced implements ptyio.Leader.
+func (l directLeader) Enforced() *messages.Enforcement { return l.enforced }
 
-func errClosed() error {
-	return &messages.Error{Code: messages.ErrClosed, Op: "spawn", Detail: "the spawner is closed"}
+func exitStatus(status tree.Status) messages.ExitStatus {
+	switch status.Kind {
+	case tree.Exited:
+		return messages.StatusExited(status.Number)
+	case tree.Signaled:
+		return messages.StatusSignaled(syscall.Signal(status.Number))
+	default:
+		return messages.StatusNone()
+	}
+}
+
+func treeReport(report tree.Report) messages.TreeReport {
+	var survivors []messages.Survivor
+	for _, s := range report.Survivors {
+		survivors = append(survivors, messages.Survivor(s))
+	}
+	return messages.TreeReport{Ended: report.Ended, Survivors: survivors, Airtight: report.Airtight}
 }
 
 func errNotKilled() error {
 	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "end", Detail: "the leader could not be killed"}
 }
-
-// Enforced implements ptyio.Leader.
-func (l directLeader) Enforced() *messages.Enforcement { return l.enforced }

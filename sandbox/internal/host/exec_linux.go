@@ -1,4 +1,4 @@
-package sandbox
+package host
 
 import (
 	"bufio"
@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,32 +24,36 @@ import (
 const ourselves = "/proc/self/exe"
 
 // startWarden executes this program, or the one that the options name, as a warden.
-func startWarden(options Options) (*wardenProcess, error) {
+func startWarden(options Options) (*process, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make a socket: %w", err)
 	}
 	theirs := os.NewFile(uintptr(pair[1]), "host")
 	defer theirs.Close()
-	stderr, words, err := output()
+	stderr, theirStderr, err := outputPipe()
 	if err != nil {
 		return nil, errors.Join(err, unix.Close(pair[0]))
 	}
-	defer words.Close()
-	p := &wardenProcess{options: options, stderr: stderr, ready: make(chan struct{}), gone: make(chan struct{}), heard: make(chan string, 1),
-		leaders: map[uint64]*wardenLeader{}, telling: make(chan struct{}, 1)}
+	defer theirStderr.Close()
+	p := newProcess(options, stderr)
 	if _, err = unix.Write(pair[0], []byte(warden.Greeting)); err != nil {
 		return nil, errors.Join(fmt.Errorf("greet the warden: %w", err), stderr.Close(), unix.Close(pair[0]))
 	}
-	if p.conn, err = wire.NewConn(pair[0], options.waits().send, p.forkHangs); err != nil {
+	if p.conn, err = wire.NewConn(pair[0], options.Timeouts.Send, nil); err != nil {
 		return nil, errors.Join(err, stderr.Close())
 	}
-	if err := p.exec(theirs, words); err != nil {
+	if err := p.exec(theirs, theirStderr); err != nil {
 		return nil, errors.Join(err, p.conn.Close(), stderr.Close())
 	}
-	go p.listen()
+	go p.readOutput()
 	p.out = wire.NewOutbox(p.conn)
 	return p, nil
+}
+
+func newProcess(options Options, stderr *os.File) *process {
+	return &process{options: options, stderr: stderr, output: make(chan string, 1), ready: make(chan struct{}), gone: make(chan struct{}),
+		registering: make(chan struct{}, 1), plans: map[Enclosure]uint64{}, leaders: map[uint64]*leader{}}
 }
 
 // runtimeSettings replace settings that the host has for its own heap. One thread of a warden does nearly everything and
@@ -57,8 +62,8 @@ func startWarden(options Options) (*wardenProcess, error) {
 var runtimeSettings = map[string]string{"GOMAXPROCS": "2", "GOGC": "25", "GOMEMLIMIT": "off"}
 
 // exec starts the process. Its directory is "/".
-func (p *wardenProcess) exec(socket, words *os.File) error {
-	env, err := ptyio.BuildEnvironment(os.Environ(), p.options.WardenEnvironment, runtimeSettings)
+func (p *process) exec(socket, stderr *os.File) error {
+	env, err := ptyio.BuildEnvironment(os.Environ(), p.options.Environment, runtimeSettings)
 	if err != nil {
 		return err
 	}
@@ -67,7 +72,7 @@ func (p *wardenProcess) exec(socket, words *os.File) error {
 		return err
 	}
 	defer null.Close()
-	files := []uintptr{null.Fd(), null.Fd(), words.Fd(), socket.Fd(), null.Fd()}
+	files := []uintptr{null.Fd(), null.Fd(), stderr.Fd(), socket.Fd(), null.Fd()}
 	if us, err := unix.PidfdOpen(os.Getpid(), 0); err == nil { // without it only the socket reports the host's death
 		defer unix.Close(us)
 		files[len(files)-1] = uintptr(us)
@@ -83,8 +88,8 @@ func (p *wardenProcess) exec(socket, words *os.File) error {
 	return nil
 }
 
-// output makes a pipe for what the warden writes. It needs neither a file system nor a limit of file sizes.
-func output() (read, write *os.File, err error) {
+// outputPipe makes a pipe for what the warden writes. It needs neither a file system nor a limit of file sizes.
+func outputPipe() (read, write *os.File, err error) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		return nil, nil, fmt.Errorf("make a pipe: %w", err)
@@ -93,9 +98,37 @@ func output() (read, write *os.File, err error) {
 	return os.NewFile(uintptr(pipe[0]), "warden"), os.NewFile(uintptr(pipe[1]), "warden"), nil
 }
 
-// cannotExecute says why this process must not be executed again, before it is tried; it is empty if no reason is known. In
+// maxOutput is how much of a dead warden's output is reported.
+const maxOutput = 4 << 10
+
+// readOutput reads what the warden writes, and keeps the end of it.
+func (p *process) readOutput() {
+	var tail []byte
+	var room [maxOutput]byte
+	for {
+		n, err := p.stderr.Read(room[:])
+		tail = append(tail, room[:max(n, 0)]...)
+		tail = tail[max(0, len(tail)-maxOutput):]
+		if err != nil {
+			p.output <- string(tail)
+			return
+		}
+	}
+}
+
+// outputWait bounds the wait for the end of a dead warden's output: a child of it may still have the pipe.
+const outputWait = time.Second
+
+// lastOutput returns the end of the dead warden's output.
+func (p *process) lastOutput() string {
+	defer p.stderr.Close()
+	_ = p.stderr.SetReadDeadline(time.Now().Add(outputWait))
+	return <-p.output
+}
+
+// CannotExecute says why this process must not be executed again, before it is tried; it is empty if no reason is known. In
 // a library inside of another program /proc/self/exe is that program, and under the dynamic loader it is the loader.
-func cannotExecute() (why string) {
+func CannotExecute() (why string) {
 	info, err := os.Stat(ourselves)
 	if err != nil {
 		return "its executable cannot be found: " + err.Error()
@@ -146,10 +179,10 @@ func codeFile() (path string, inode uint64, known bool) {
 }
 
 // errNotStarted is the error for a warden that ended, or was killed, before it greeted the host.
-func errNotStarted(status messages.ExitStatus, words string) error {
+func errNotStarted(status messages.ExitStatus, output string) error {
 	detail := "the warden did not start (" + status.String() + ")"
-	if words = strings.TrimSpace(words); words != "" {
-		detail += ", and said: " + words
+	if output = strings.TrimSpace(output); output != "" {
+		detail += ", and said: " + output
 	}
 	return &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: "warden", Detail: detail,
 		Hint: "it is this program, executed again: what its packages do before main must work there, too. " +

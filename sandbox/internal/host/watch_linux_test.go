@@ -1,4 +1,4 @@
-package sandbox
+package host
 
 import (
 	"context"
@@ -21,26 +21,27 @@ import (
 
 // killedNewborn makes a warden whose newborn with this pid was killed, and one unanswered start. Messages to the warden are
 // lost.
-func killedNewborn(t *testing.T, pid int) (*wardenProcess, *wardenLeader) {
+func killedNewborn(t *testing.T, pid int) (*process, *leader) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = unix.Close(pair[1])
-	conn, err := wire.NewConn(pair[0], usual.send, nil)
+	conn, err := wire.NewConn(pair[0], time.Minute, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := wire.NewOutbox(conn)
 	t.Cleanup(func() { _ = conn.Close(); out.Abort() })
-	p := &wardenProcess{conn: conn, out: out, gone: make(chan struct{}), leaders: map[uint64]*wardenLeader{}, hung: hungFork{killed: pid}}
+	p := newProcess(Options{Timeouts: DefaultTimeouts()}, nil)
+	p.conn, p.out, p.killed = conn, out, pid
 	return p, p.expect(t, 1)
 }
 
 // expect adds a start whose leader must not report anything.
-func (p *wardenProcess) expect(t *testing.T, id uint64) *wardenLeader {
-	l := &wardenLeader{process: p, id: id, reply: make(chan error, 1), over: make(chan struct{}), spec: ptyio.Start{
+func (p *process) expect(t *testing.T, id uint64) *leader {
+	l := &leader{process: p, id: id, reply: make(chan error, 1), over: make(chan struct{}), spec: ptyio.Start{
 		Born:      func(ptyio.Leader) {},
 		Exited:    func(status messages.ExitStatus, _ error) { t.Errorf("start %d: exited, %v", id, status) },
 		TreeEnded: func(messages.TreeReport) { t.Errorf("start %d: ended", id) },
@@ -49,7 +50,7 @@ func (p *wardenProcess) expect(t *testing.T, id uint64) *wardenLeader {
 	return l
 }
 
-func (p *wardenProcess) say(id uint64, pid int) {
+func (p *process) say(id uint64, pid int) {
 	p.dispatch(wire.Reply{ID: id, Started: &wire.Started{PID: pid}})
 }
 
@@ -76,7 +77,7 @@ func TestAKilledNewbornThatNobodyWaitsForDoesNotFailALaterStart(t *testing.T) {
 }
 
 // hangingWarden uses a bash in place of a warden. Its subshell waits without having executed anything, as a newborn does.
-func hangingWarden(t *testing.T) (p *wardenProcess, end func() error) {
+func hangingWarden(t *testing.T) (p *process, end func() error) {
 	t.Helper()
 	pidfd := -1
 	bash := exec.Command("bash", "-c", "(echo waits; read line); exit 7")
@@ -97,7 +98,8 @@ func hangingWarden(t *testing.T) (p *wardenProcess, end func() error) {
 	if _, err := output.Read(make([]byte, 16)); err != nil {
 		t.Fatal(err)
 	}
-	p = &wardenProcess{pid: bash.Process.Pid, pidfd: file, leaders: map[uint64]*wardenLeader{}}
+	p = newProcess(Options{Timeouts: DefaultTimeouts()}, nil)
+	p.pid, p.pidfd = bash.Process.Pid, file
 	p.expect(t, 1).asked = time.Now().Add(-time.Hour)
 	for late := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if _, found := tree.FindNewborn(p.pid); found {
@@ -112,30 +114,24 @@ func hangingWarden(t *testing.T) (p *wardenProcess, end func() error) {
 
 func TestANewbornThatHangsIsKilledAfterSoManyLooks(t *testing.T) {
 	p, end := hangingWarden(t)
-	if p.forkHangs() {
-		t.Error("it hangs before anybody looked")
-	}
 	for range maxHungLooks - 1 {
-		p.tendFork()
+		p.watchStart()
 	}
-	if !p.forkHangs() {
-		t.Error("the connection would be given up while a hang is dealt with")
-	}
-	if _, found := tree.FindNewborn(p.pid); !found || p.hung.killed != 0 {
+	if _, found := tree.FindNewborn(p.pid); !found || p.killed != 0 {
 		t.Fatal("it was killed before its time")
 	}
-	p.tendFork()
-	if failed, ok := errors.AsType[*exec.ExitError](end()); !ok || failed.ExitCode() != 7 || p.hung.killed == 0 {
+	p.watchStart()
+	if failed, ok := errors.AsType[*exec.ExitError](end()); !ok || failed.ExitCode() != 7 || p.killed == 0 {
 		t.Errorf("the parent, which lives on: %v", failed)
 	}
 }
 
 func TestAWardenThatHangsOnIsKilled(t *testing.T) {
 	p, end := hangingWarden(t)
-	p.hung.newborn, _ = tree.FindNewborn(p.pid)
-	p.hung.looks = maxHungLooks // it was killed in vain, as a process that waits for a disk
+	p.hanging, _ = tree.FindNewborn(p.pid)
+	p.looks = maxHungLooks // it was killed in vain, as a process that waits for a disk
 	for range maxDeadLooks - maxHungLooks {
-		p.tendFork()
+		p.watchStart()
 	}
 	failed, ok := errors.AsType[*exec.ExitError](end())
 	if !ok || failed.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
@@ -146,7 +142,6 @@ func TestAWardenThatHangsOnIsKilled(t *testing.T) {
 // A start may have chosen a warden that dies, and is replaced, before the start is sent.
 func TestAStartOnAWardenThatWasReplacedIsMadeByTheNext(t *testing.T) {
 	p, _ := killedNewborn(t, 7)
-	p.ready = make(chan struct{})
 	close(p.ready)
 	p.dead, p.retired, p.closing = true, true, true
 	if _, err := p.start(t.Context(), ptyio.Start{}); err != errRetired {

@@ -7,9 +7,32 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/host"
 	"github.com/execbus/execbus/sandbox/internal/places"
 	"github.com/execbus/execbus/sandbox/internal/seatbelt"
 )
+
+// spawner starts programs under the system's own sandbox.
+type spawner struct{ direct *host.Direct }
+
+func newSpawner(Options) (ptyio.Spawner, error) { return &spawner{host.NewDirect()}, nil }
+
+// Spawn implements ptyio.Spawner.
+func (s *spawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
+	if _, err := s.Can(launch); err != nil {
+		return nil, err
+	}
+	return ptyio.Spawn(ctx, launch, s.direct)
+}
+
+// Resolver implements ptyio.Spawner.
+func (*spawner) Resolver() ptyio.Resolver { return ptyio.Local() }
+
+// Prompt implements ptyio.Prompt.
+func (*spawner) Prompt() {}
+
+// Close implements ptyio.Spawner.
+func (s *spawner) Close() error { return s.direct.Close() }
 
 // seatbelted is an enclosure that the system's own sandbox enforces.
 type seatbelted struct {
@@ -18,7 +41,7 @@ type seatbelted struct {
 }
 
 // Enclose implements ptyio.Spawner.
-func (*direct) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+func (*spawner) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
 	c.Policy = c.Policy.Clone()
 	found, err := places.Find(c, places.DefaultBounds)
 	if err != nil {
@@ -42,8 +65,8 @@ func (s *seatbelted) Widen(_ context.Context, more messages.AdditionalPermission
 	return &seatbelted{c, found}, nil
 }
 
-// enforces is what is enforced for its commands.
-func (s *seatbelted) enforces() messages.Enforcement {
+// Enforces is what is enforced for its commands.
+func (s *seatbelted) Enforces() messages.Enforcement {
 	enforced := seatbeltEnforces
 	enforced.Missing = slices.Concat(enforced.Missing, s.found.Gaps)
 	return enforced
@@ -56,9 +79,9 @@ func (s *seatbelted) Check() error { return s.found.Check() }
 func (*seatbelted) Release() {}
 
 // Can implements ptyio.Spawner.
-func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) {
+func (*spawner) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 	if launch.Sandbox == nil {
-		return limitsHeld(messages.Enforcement{Level: messages.AssuranceNone}, launch.Limits)
+		return host.Limited(messages.Enforcement{Level: messages.AssuranceNone}, launch.Limits)
 	}
 	if name := launch.Argv0; name != "" && filepath.Base(name) != filepath.Base(launch.Argv[0]) {
 		return messages.Enforcement{}, unsupported("argv0", "the sandbox here starts programs under their own names only; leave the other name out")
@@ -69,9 +92,9 @@ func (*direct) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 	}
 	own, ok := launch.Sandbox.(*seatbelted)
 	if !ok {
-		return messages.Enforcement{}, madeElsewhere()
+		return messages.Enforcement{}, unsupported("sandbox", "it was made for another way of starting programs; set the policy again")
 	}
-	return limitsHeld(own.enforces(), launch.Limits)
+	return host.Limited(own.Enforces(), launch.Limits)
 }
 
 // seatbeltEnforces claims less than the profile contains, because the profile has never been tried on macOS.
@@ -82,20 +105,7 @@ func unsupported(subject, detail string) error {
 	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: subject, Detail: detail}
 }
 
-func madeElsewhere() error {
-	return unsupported("sandbox", "it was made for another way of starting programs; set the policy again")
-}
-
-// fasten puts a start under the sandbox of its launch.
-func fasten(start ptyio.Start) (ptyio.Start, error) {
-	if start.Sandbox == nil {
-		return start, nil
-	}
-	own, ok := start.Sandbox.(*seatbelted)
-	if !ok {
-		return start, madeElsewhere()
-	}
-	start.Argv = seatbelt.Write(seatbelt.RulesOf(&own.found.Plan)).Argv(start.Program, start.Argv[1:]...)
-	start.Program = seatbelt.Program
-	return start, nil
+// Command implements host.Enclosure.
+func (s *seatbelted) Command(program string, arguments []string) []string {
+	return seatbelt.Write(seatbelt.RulesOf(&s.found.Plan)).Argv(program, arguments...)
 }

@@ -1,4 +1,4 @@
-package sandbox
+package host
 
 import (
 	"context"
@@ -12,34 +12,34 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
-// direct forks from the host. Without pidfds and /proc a tree is the leader's process group here, and a waiting leader
-// costs a thread.
-type direct struct {
+// Direct forks from the host. Without pidfds and /proc a tree is the leader's process group here, and a waiting leader
+// costs a thread. It is safe for concurrent use.
+type Direct struct {
 	mu     sync.Mutex // guards the table that starts, exits and Close share
 	trees  map[*groupLeader]struct{}
 	closed bool
 }
 
-func newDefault(Options) (ptyio.Spawner, error) { return newDirect() }
+// NewDirect returns a starter without trees.
+func NewDirect() *Direct { return &Direct{trees: map[*groupLeader]struct{}{}} }
 
-func newDirect() (ptyio.Spawner, error) { return &direct{trees: map[*groupLeader]struct{}{}}, nil }
-
-// Spawn implements ptyio.Spawner.
-func (d *direct) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
-	if _, err := d.Can(launch); err != nil {
-		return nil, err
-	}
-	return ptyio.Spawn(ctx, launch, d)
+// Enclosure is what a start needs of its sandbox.
+type Enclosure interface {
+	ptyio.Enclosure
+	Enforces() messages.Enforcement
+	// Command is the command line that runs a program in the sandbox. It begins with the program to execute.
+	Command(program string, arguments []string) []string
 }
 
 // Start implements ptyio.Starter.
-func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
+func (d *Direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	start, err := fasten(start)
-	if err != nil {
-		return nil, err
+	enclosure, _ := start.Sandbox.(Enclosure)
+	if enclosure != nil {
+		start.Argv = enclosure.Command(start.Program, start.Argv[1:])
+		start.Program = start.Argv[0]
 	}
 	files := make([]int, len(start.Files))
 	for i, file := range start.Files {
@@ -51,7 +51,7 @@ func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, er
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return nil, &messages.Error{Code: messages.ErrClosed, Op: "spawn", Detail: "the spawner is closed"}
+		return nil, errClosed()
 	}
 	steps := append([]birth.Step{birth.Setsid(), birth.Chdir(start.Dir)}, birth.Files(files)...)
 	if start.TTY {
@@ -64,14 +64,13 @@ func (d *direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, er
 	if err != nil {
 		return nil, err
 	}
-	confined, _ := start.Sandbox.(*seatbelted)
-	l := &groupLeader{pid: pid, confined: confined, exited: make(chan struct{}), ended: make(chan struct{})}
+	l := &groupLeader{pid: pid, enclosure: enclosure, exited: make(chan struct{}), ended: make(chan struct{})}
 	d.trees[l] = struct{}{}
 	go d.watch(l, start)
 	return l, nil
 }
 
-func (d *direct) watch(l *groupLeader, start ptyio.Start) {
+func (d *Direct) watch(l *groupLeader, start ptyio.Start) {
 	var status syscall.WaitStatus
 	for {
 		if _, err := syscall.Wait4(l.pid, &status, 0, nil); err != syscall.EINTR {
@@ -97,11 +96,8 @@ func (d *direct) watch(l *groupLeader, start ptyio.Start) {
 	d.mu.Unlock()
 }
 
-// Resolver implements ptyio.Spawner.
-func (*direct) Resolver() ptyio.Resolver { return ptyio.Local() }
-
-// Close implements ptyio.Spawner.
-func (d *direct) Close() error {
+// Close ends all trees and waits for their ends.
+func (d *Direct) Close() error {
 	d.mu.Lock()
 	d.closed = true
 	var left []*groupLeader
@@ -120,7 +116,7 @@ func (d *direct) Close() error {
 
 type groupLeader struct {
 	pid           int
-	confined      *seatbelted // nil for none
+	enclosure     Enclosure // nil for none
 	exited, ended chan struct{}
 	killer        sync.Once
 }
@@ -157,14 +153,11 @@ func (l *groupLeader) EndTree(grace time.Duration) {
 // Prompt implements ptyio.Prompt.
 func (*groupLeader) Prompt() {}
 
-// Prompt implements ptyio.Prompt.
-func (*direct) Prompt() {}
-
 // Enforced implements ptyio.Leader.
 func (l *groupLeader) Enforced() *messages.Enforcement {
-	if l.confined == nil {
+	if l.enclosure == nil {
 		return nil
 	}
-	enforced := l.confined.enforces()
+	enforced := l.enclosure.Enforces()
 	return &enforced
 }

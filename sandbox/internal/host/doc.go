@@ -1,0 +1,20 @@
+// Package host is the host's side of a start: it turns the start of a launch into a leader, either by a warden or by forking itself.
+//
+//	starter := host.NewWardens(host.Options{})    // or host.NewDirect()
+//	child, err := ptyio.Spawn(ctx, launch, starter) // calls Start with the program and the child's descriptors
+//	...
+//	err = starter.Close()                           // every tree has ended
+//
+// A start by a warden goes like this:
+//
+//	Wardens.Start    compares this process with its warden, which is replaced if rights or limits differ
+//	process.start    makes a control group for limits, gets a rule set, tells the warden of a new plan
+//	wire.Outbox      carries the request; package warden is the other side
+//	process.serve    reads the replies: started or failed, exited, ended
+//
+// A warden that dies is buried: what has the marks of its trees is killed, and each leader's end is reported. While a warden has leaders,
+// it is looked at once a second: a start that hangs is killed, a warden that a command has stopped is continued, and one that does
+// nothing in spite of that is killed.
+//
+// The host's locks guard tables for moments. They are not messages, because a start needs an answer at once.
+package host

@@ -1,0 +1,112 @@
+package sandbox
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/host"
+)
+
+// spawner lets its starter start the launches that can be enforced.
+type spawner struct {
+	starter interface {
+		ptyio.Starter
+		Ready(context.Context) error
+		Refresh()
+		Forget(host.Enclosure)
+		Close() error
+	}
+	unisolated string // why it isolates nothing although the kernel could; empty if there is no reason
+	readable   readable
+}
+
+// needsWarden says why some spawners isolate nothing.
+const needsWarden = "it needs a warden, and commands are started without one"
+
+func newSpawner(o Options) (ptyio.Spawner, error) {
+	if o.Direct {
+		return &spawner{starter: host.NewDirect(), unisolated: needsWarden}, nil
+	}
+	options := host.Options{Warden: o.Warden, Environment: o.WardenEnvironment, StateDir: o.StateDir, Recovered: o.Recovered,
+		Notice: o.Notice, Timeouts: o.timeouts}
+	if o.Lost != nil {
+		options.Lost = func(lost host.WardenLost) { o.Lost(WardenLost(lost)) }
+	}
+	wardens, err := host.NewWardens(options)
+	if err != nil {
+		return nil, err
+	}
+	s := &spawner{starter: wardens}
+	switch {
+	case o.WithoutNamespaces:
+		s.unisolated = "this host has chosen to make no namespaces"
+	case o.Warden == "" && host.CannotExecute() != "":
+		s.unisolated = needsWarden
+	}
+	return s, nil
+}
+
+// Spawn refuses a launch that cannot be enforced before it looks for the program.
+func (s *spawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
+	if _, err := s.Can(launch); err != nil {
+		return nil, err
+	}
+	if e, is := launch.Sandbox.(*enclosure); is {
+		if err := e.use(); err != nil {
+			return nil, err
+		}
+		defer e.unuse()
+		launch.Env = e.tell(launch.Env)
+	}
+	return ptyio.Spawn(ctx, launch, s.starter)
+}
+
+// Can implements ptyio.Spawner.
+func (*spawner) Can(launch ptyio.Launch) (messages.Enforcement, error) {
+	if launch.Sandbox == nil {
+		return host.Limited(messages.Enforcement{Level: messages.AssuranceNone}, launch.Limits)
+	}
+	e, ok := launch.Sandbox.(*enclosure)
+	if !ok {
+		return messages.Enforcement{}, &messages.Error{Code: messages.ErrInvalidRequest, Op: "spawn", Subject: "sandbox",
+			Detail: "it was not made by the spawner that starts programs here; set the policy again", Hint: "use Spawner.Enclose of the same spawner"}
+	}
+	if e.refused != nil {
+		return e.enforced, e.refused
+	}
+	return host.Limited(e.enforced, launch.Limits)
+}
+
+// networkOff tells programs that they need not try the network.
+const networkOff = "EXECBUS_SANDBOX_NETWORK_DISABLED="
+
+// tell returns an environment that tells the command whether the policy forbids the network, even if the request says otherwise.
+func (e *enclosure) tell(env []string) []string {
+	if e.found.Plan.Network {
+		return env
+	}
+	env = slices.DeleteFunc(slices.Clone(env), func(variable string) bool { return strings.HasPrefix(variable, networkOff) })
+	return append(env, networkOff+"1")
+}
+
+// Resolver implements ptyio.Spawner.
+func (*spawner) Resolver() ptyio.Resolver { return ptyio.Local() }
+
+// Prompt implements ptyio.Prompt.
+func (*spawner) Prompt() {}
+
+// Ready starts the warden, if there is to be one, and waits until it has greeted.
+func (s *spawner) Ready(ctx context.Context) error { return s.starter.Ready(ctx) }
+
+// Refresh makes the next start read again what commands inherit from this process.
+func (s *spawner) Refresh() { s.starter.Refresh() }
+
+// Close implements ptyio.Spawner.
+func (s *spawner) Close() error {
+	err := s.starter.Close()
+	s.readable.close()
+	return err
+}
