@@ -118,6 +118,7 @@ func TestAKeyThatIsASignalGoesThroughATerminalWhoseInputIsTaken(t *testing.T) {
 		r.awaitOutput(t, "ready")
 		r.write(t, "unfinished")
 		r.write(t, "\x03")
+		r.write(t, "\n") // a shell that is just beginning to read runs its trap after that
 		r.awaitOutput(t, "INT")
 		if !strings.Contains(r.text(), "^C") { // the terminal's own echo of the key
 			t.Errorf("the terminal has not seen the key: %q", r.text())
