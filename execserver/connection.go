@@ -35,9 +35,8 @@ type connection struct {
 	// mu guards the processes that have something to send, which are marked in calls that must not block, and the operations on files.
 	mu     sync.Mutex
 	marked map[*process]bool
-	queue  []*process
-	work   chan struct{} // has room for one entry: the queue is not empty
-	uses   []*use        // of files, in the order of their requests
+	work   chan struct{} // has room for one entry: some are marked
+	uses   []*use        // in the order of their requests
 }
 
 // errRude ends a connection whose client breaks the protocol.
@@ -265,7 +264,7 @@ func faultOf(err error) *wire.Fault {
 	return fault
 }
 
-// burst is how many notifications of one process are sent before it is the next process's turn.
+// burst is how many notifications of one process are sent before those of the next.
 const burst = 16
 
 // keptBuffer is the largest buffer that is kept for the next message.
@@ -295,10 +294,7 @@ func (c *connection) write(make func(to []byte) []byte) error {
 // mark notes that a process has something to send.
 func (c *connection) mark(p *process) {
 	c.mu.Lock()
-	if !c.marked[p] {
-		c.marked[p] = true
-		c.queue = append(c.queue, p)
-	}
+	c.marked[p] = true
 	c.mu.Unlock()
 	select {
 	case c.work <- struct{}{}:
@@ -307,13 +303,12 @@ func (c *connection) mark(p *process) {
 }
 
 // marks returns the processes that have something to send.
-func (c *connection) marks() []*process {
+func (c *connection) marks() map[*process]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	queue := c.queue
-	c.queue = nil
-	clear(c.marked)
-	return queue
+	marked := c.marked
+	c.marked = map[*process]bool{}
+	return marked
 }
 
 // send sends the notifications. Those of one process keep their order.
@@ -324,24 +319,22 @@ func (c *connection) send() {
 		case <-c.ctx.Done():
 			return
 		}
-		for _, p := range c.marks() {
-			if err := c.sendSome(p); err != nil {
+		for p := range c.marks() {
+			if c.sendSome(p) != nil {
 				return
 			}
 		}
 	}
 }
 
-// errNothing says that a process has nothing to send.
-var errNothing = errors.New("nothing to send")
-
+// sendSome sends notifications of one process. If there may be more than a burst, the rest waits until the others have sent theirs.
 func (c *connection) sendSome(p *process) error {
 	for range burst {
-		err := c.sendOne(p)
-		if errors.Is(err, errNothing) {
+		next, found := p.take(c)
+		if !found {
 			return nil
 		}
-		if err != nil {
+		if err := c.sendOne(p, next); err != nil {
 			return err
 		}
 	}
@@ -349,11 +342,7 @@ func (c *connection) sendSome(p *process) error {
 	return nil
 }
 
-func (c *connection) sendOne(p *process) error {
-	next, found := p.take(c)
-	if !found {
-		return errNothing
-	}
+func (c *connection) sendOne(p *process, next entry) error {
 	if next.method != "" {
 		return c.notify(next.method, next.params)
 	}

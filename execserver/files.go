@@ -23,10 +23,10 @@ const (
 	maxLarge       = 8        // operations of a connection whose answers are large, until these are being sent
 )
 
-// use is an operation on files. On one connection operations on the same path or handle take effect in the order of their requests, and
-// so do those that change a directory and something below it.
+// use is an operation on files or on a process. On one connection operations on the same path, handle or process take effect in the order
+// of their requests, and so do those that change a directory and something below it.
 type use struct {
-	on      []string // paths and handles
+	on      []string // paths, handles and processes
 	changes bool     // it does not only read
 	large   bool     // its answer is large
 	done    chan struct{}
@@ -68,17 +68,25 @@ func (c *connection) endUse(u *use) {
 	close(u.done)
 }
 
+// awaitUses waits until operations are over.
+func awaitUses(ctx context.Context, uses []*use) error {
+	for _, one := range uses {
+		select {
+		case <-one.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
 // using runs an operation on files in a goroutine of its own: a file system may never answer. If the connection ends, using does not
 // wait for that goroutine.
 func using(c *connection, u *use, do func() (any, error)) (later, error) {
 	first := c.beginUse(u)
 	return func(ctx context.Context) (any, error) {
-		for _, earlier := range first {
-			select {
-			case <-earlier.done:
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
+		if err := awaitUses(ctx, first); err != nil {
+			return nil, err
 		}
 		if u.large {
 			if err := take(ctx, c.large); err != nil {

@@ -3,6 +3,7 @@ package execserver
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
 )
@@ -22,11 +23,11 @@ type method struct {
 var methods = map[string]method{
 	wire.ProcessStart:      {"exec", slow(start)},
 	wire.ProcessRead:       {"exec", slow(read)},
-	wire.ProcessWrite:      {"exec", behindStart(write, func(p wire.WriteParams) (string, bool) { return p.ProcessID, p.UntilTaken })},
-	wire.ProcessSignal:     {"exec", behindStart(signal, func(p wire.SignalParams) (string, bool) { return p.ProcessID, false })},
+	wire.ProcessWrite:      {"exec", ordered(write, func(p wire.WriteParams) (string, bool) { return p.ProcessID, p.UntilTaken })},
+	wire.ProcessSignal:     {"exec", ordered(signal, func(p wire.SignalParams) (string, bool) { return p.ProcessID, false })},
 	wire.ProcessTerminate:  {"exec", quick(terminate)},
-	wire.ProcessResize:     {"exec", behindStart(resize, func(p wire.ResizeParams) (string, bool) { return p.ProcessID, false })},
-	wire.ProcessCloseStdin: {"exec", behindStart(closeStdin, func(p wire.CloseStdinParams) (string, bool) { return p.ProcessID, true })},
+	wire.ProcessResize:     {"exec", ordered(resize, func(p wire.ResizeParams) (string, bool) { return p.ProcessID, false })},
+	wire.ProcessCloseStdin: {"exec", ordered(closeStdin, func(p wire.CloseStdinParams) (string, bool) { return p.ProcessID, true })},
 
 	wire.EnvironmentInfo:    {"environment", slow(info)},
 	wire.EnvironmentStatus:  {"environment", quick(status)},
@@ -77,35 +78,50 @@ func slow[P any](begin func(c *connection, params P) (later, error)) func(*conne
 	}
 }
 
-// behindStart is a method about a process that takes effect after everything before it that concerns the process. While the process is
-// being started, the request waits. do gets nil if there is no such process, and must not wait. about returns the process's id, and
-// whether the request may wait in any case.
-func behindStart[P any](do func(p *process, params P) (any, later, error), about func(P) (string, bool)) func(*connection, json.RawMessage) (any, later, error) {
+// ordered is a method about a process that takes effect after the start of the process, and after everything before it on the connection
+// that concerns the process. Until then the request waits. do gets nil if there is no such process, and must not wait. about returns
+// the process's id, and whether the request may wait in any case.
+func ordered[P any](do func(p *process, params P) (any, later, error), about func(P) (string, bool)) func(*connection, json.RawMessage) (any, later, error) {
 	return func(c *connection, raw json.RawMessage) (any, later, error) {
 		params, err := decode[P](raw)
 		if err != nil {
 			return nil, nil, err
 		}
 		id, waits := about(params)
-		room := func() error { return c.room(raw) }
-		if waits {
-			if err := room(); err != nil {
+		p := c.session.find(id)
+		u := &use{on: []string{"process " + strconv.Quote(id)}, changes: true}
+		first := c.beginUse(u)
+		at := func() (any, later, error) {
+			defer c.endUse(u)
+			return do(p.ifRunning(), params)
+		}
+		begun := len(first) == 0 && p.startIsOver()
+		if !begun || waits {
+			if err := c.room(raw); err != nil {
+				c.endUse(u)
 				return nil, nil, err
 			}
 		}
-		p := c.session.find(id)
-		if p == nil {
-			return do(nil, params)
+		if begun {
+			return at()
 		}
-		o := &operation{size: len(raw), done: make(chan struct{})}
-		o.do = func(p *process) { o.result, o.later, o.err = do(p, params) }
-		switch waits, err := p.order(o, room); {
-		case err != nil:
-			return nil, nil, err
-		case waits:
-			return nil, o.wait, nil
-		}
-		return o.result, o.later, o.err
+		return nil, func(ctx context.Context) (any, error) {
+			if err := awaitUses(ctx, first); err != nil {
+				return nil, err
+			}
+			if p != nil {
+				select {
+				case <-p.started:
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}
+			result, then, err := at()
+			if then != nil {
+				return then(ctx)
+			}
+			return result, err
+		}, nil
 	}
 }
 

@@ -2,7 +2,6 @@ package execserver
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -24,7 +23,8 @@ import (
 const (
 	windowBytes  = wire.RetainedBytes - ptyio.Credits*ptyio.MaxBatch
 	flowBytes    = wire.FlowBytes - ptyio.Credits*ptyio.MaxBatch // with wire.ExtensionFlow
-	windowChunks = wire.RetainedChunks - ptyio.Credits
+	windowChunks = wire.RetainedChunks - ptyio.Credits - maxMarks
+	maxMarks     = 5 // of one process
 )
 
 // process is one process of a session.
@@ -32,8 +32,9 @@ type process struct {
 	id      string
 	session *session
 	tty     bool
-	stdin   bool   // it has an input
-	cancel  func() // ends the start
+	stdin   bool          // it has an input
+	cancel  func()        // ends the start
+	started chan struct{} // closed when the start is over
 
 	// mu guards the rest. Output arrives in calls that must not block, and a sender and any number of long polls read it. A message
 	// to each reader would need a queue with a bound of its own.
@@ -43,9 +44,6 @@ type process struct {
 	running  bool // the start has succeeded
 	unheard  bool // its client has no answer to the start yet
 	stopped  bool // the process was ended while it was starting
-	ready    bool // the start is over, and so is everything that has waited for it
-	behind   []*operation
-	waiting  int // bytes of their parameters
 	past     record
 	conn     *connection // gets the notifications; nil if there is none, or the start is not answered yet
 	sent     place       // to conn
@@ -57,11 +55,10 @@ type process struct {
 	closing  bool // the client has closed the input, a pipe
 	ending   *ptyio.Exited
 	exited   *wire.ExitedParams // process/exited is in the record
-	exitSeq  uint64
-	drained  bool // all output of the leader has come
-	told     bool // process/drained is in the record
-	silent   bool // no more output comes
-	closed   bool // process/closed is in the record
+	drained  bool               // all output of the leader has come
+	told     bool               // process/drained is in the record
+	silent   bool               // no more output comes
+	closed   bool               // process/closed is in the record
 	tree     *messages.TreeReport
 	over     bool // nothing more happens
 	retired  bool // the session may forget it
@@ -80,7 +77,7 @@ func (p *process) happened(event ptyio.Event) {
 	case ptyio.Exited:
 		p.ending = &e
 	case ptyio.Background:
-		p.mark(wire.ProcessBackground, func(seq uint64) any { return wire.BackgroundParams{ProcessID: p.id, Seq: seq, Count: e.Count} })
+		p.mark(wire.ProcessBackground, wire.BackgroundParams{ProcessID: p.id, Seq: p.past.next(), Count: e.Count})
 	case ptyio.Drained:
 		p.drained = true
 	case ptyio.Closed:
@@ -111,15 +108,15 @@ func (p *process) settle() (over bool) {
 	}
 	if p.drained && !p.told {
 		p.told = true
-		p.mark(wire.ProcessDrained, func(seq uint64) any { return wire.DrainedParams{ProcessID: p.id, Seq: seq} })
+		p.mark(wire.ProcessDrained, wire.DrainedParams{ProcessID: p.id, Seq: p.past.next()})
 	}
 	if p.silent && !p.closed {
 		p.closed = true
-		p.past.addMark(wire.ProcessClosed, func(seq uint64) any { return wire.ClosedParams{ProcessID: p.id, Seq: seq} })
+		p.past.add(entry{method: wire.ProcessClosed, params: wire.ClosedParams{ProcessID: p.id, Seq: p.past.next()}})
 	}
 	if over = p.closed && p.tree != nil && !p.over; over {
 		p.over = true
-		p.mark(wire.ProcessEnded, func(seq uint64) any { return wire.EndedParams{ProcessID: p.id, Seq: seq, Tree: *p.tree} })
+		p.mark(wire.ProcessEnded, wire.EndedParams{ProcessID: p.id, Seq: p.past.next(), Tree: *p.tree})
 	}
 	return over
 }
@@ -172,7 +169,7 @@ func release(batches []ptyio.Output) {
 }
 
 func (p *process) exit(e ptyio.Exited) {
-	params := wire.ExitedParams{ProcessID: p.id, ExitCode: -1}
+	params := wire.ExitedParams{ProcessID: p.id, Seq: p.past.next(), ExitCode: -1}
 	if code, known := e.Status.Code(); known {
 		params.ExitCode = code
 	}
@@ -185,17 +182,14 @@ func (p *process) exit(e ptyio.Exited) {
 			params.Lost = e.Lost.Error()
 		}
 	}
-	p.exitSeq = p.past.addMark(wire.ProcessExited, func(seq uint64) any {
-		params.Seq = seq
-		return params
-	})
+	p.past.add(entry{method: wire.ProcessExited, params: params})
 	p.exited = &params
 }
 
 // mark records a notification that only a client with wire.ExtensionEnds gets.
-func (p *process) mark(method string, params func(seq uint64) any) {
+func (p *process) mark(method string, params any) {
 	if p.session.has(wire.ExtensionEnds) {
-		p.past.addMark(method, params)
+		p.past.add(entry{method: method, params: params})
 	}
 }
 
@@ -249,18 +243,15 @@ func (p *process) detach(from *connection) {
 // take returns the next notification for a connection. What was dropped before it is missing in the numbers.
 func (p *process) take(to *connection) (next entry, found bool) {
 	p.mu.Lock()
-	if p.conn == to {
-		next, found = p.past.next(p.sent.seq)
+	var released []ptyio.Output
+	if unsent := p.past.after(p.sent.seq); p.conn == to && len(unsent) > 0 {
+		next, found = unsent[0], true
+		p.sent = next.place
+		released = p.unpark()
 	}
-	if !found {
-		p.mu.Unlock()
-		return next, false
-	}
-	p.sent = next.place
-	released := p.unpark()
 	p.mu.Unlock()
 	release(released)
-	return next, true
+	return next, found
 }
 
 // discard ends the process with its session.
@@ -292,77 +283,30 @@ func (p *process) wait(ctx context.Context) error {
 	}
 }
 
-// operation is a request about a process that may have to wait until the process has started.
-type operation struct {
-	do   func(p *process) // nil if the process was not started
-	size int              // bytes of its parameters
-	done chan struct{}    // closed when the rest is known
-
-	result any
-	later  later
-	err    error
-}
-
-// order runs an operation, or, if there is room, lets it wait for the start and for the operations before it.
-func (p *process) order(o *operation, room func() error) (waits bool, err error) {
-	p.mu.Lock()
-	if !p.ready {
-		defer p.mu.Unlock()
-		if err := cmp.Or(room(), p.roomBehind(o)); err != nil {
-			return false, err
-		}
-		p.behind, p.waiting = append(p.behind, o), p.waiting+o.size
-		return true, nil
+// startIsOver reports whether the process has started, or has failed to. There may be no process.
+func (p *process) startIsOver() bool {
+	if p == nil {
+		return true
 	}
-	running := p.running
-	p.mu.Unlock()
-	if !running {
-		p = nil
-	}
-	o.do(p)
-	return false, nil
-}
-
-// roomBehind returns an error unless one more operation can wait for the start. The bounds are those of a connection, which does not
-// count the operations that came on earlier ones. It is called with the lock.
-func (p *process) roomBehind(o *operation) error {
-	if most := p.session.server.options.MaxRequests; len(p.behind) >= most || p.waiting > 0 && p.waiting+o.size > maxHeld {
-		return wire.Refuse(wire.Internal, "%d requests wait for the start of process %s, which is the limit; wait for its answer", len(p.behind), p.id)
-	}
-	return nil
-}
-
-// proceed runs the operations that wait for a start that is over.
-func (p *process) proceed() {
-	for {
-		p.mu.Lock()
-		if len(p.behind) == 0 {
-			p.ready = true
-			p.mu.Unlock()
-			return
-		}
-		next, there := p.behind[0], p
-		p.behind, p.waiting = p.behind[1:], p.waiting-next.size
-		if !p.running {
-			there = nil
-		}
-		p.mu.Unlock()
-		next.do(there)
-		close(next.done)
-	}
-}
-
-// wait waits for an operation.
-func (o *operation) wait(ctx context.Context) (any, error) {
 	select {
-	case <-o.done:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	case <-p.started:
+		return true
+	default:
+		return false
 	}
-	if o.later != nil {
-		return o.later(ctx)
+}
+
+// ifRunning returns the process, or nil if it was not started.
+func (p *process) ifRunning() *process {
+	if p == nil {
+		return nil
 	}
-	return o.result, o.err
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running {
+		return nil
+	}
+	return p
 }
 
 // longestWait bounds the wait of a process/read.
@@ -412,13 +356,13 @@ func (p *process) await(ctx context.Context, after uint64, patience time.Duratio
 
 // tells reports whether there is output after a number, or an end that is news to the client.
 func (p *process) tells(after uint64) bool {
-	return p.past.behind(after) < len(p.past.chunks) || p.closed || p.exited != nil && after < p.exitSeq
+	return p.past.hasOutput(after) || p.closed || p.exited != nil && after < p.exited.Seq
 }
 
 func (p *process) read(after uint64, room *uint64) wire.ReadResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	result := wire.ReadResult{Chunks: []wire.ReadChunk{}, NextSeq: p.past.now.seq + 1, Exited: p.exited != nil, Closed: p.closed}
+	result := wire.ReadResult{Chunks: []wire.ReadChunk{}, NextSeq: p.past.next(), Exited: p.exited != nil, Closed: p.closed}
 	if p.exited != nil {
 		result.ExitCode = &p.exited.ExitCode
 		result.SandboxDenied = p.exited.SandboxDenied != nil && *p.exited.SandboxDenied

@@ -23,80 +23,69 @@ type place struct {
 	chunks uint64 // of output before it
 }
 
-// record keeps the past of a process: all marks, of which there are at most five, and the newest output, at most room bytes in
-// wire.RetainedChunks.
+// record keeps the newest events of a process, with at most room bytes of output, and at most wire.RetainedChunks. A mark that is
+// dropped was sent, or nobody will ask for it: a process whose client wants its events waits before the record is full.
 type record struct {
-	room   int // for bytes of output
-	now    place
-	chunks []entry
-	kept   int // bytes in chunks
-	marks  []entry
+	room    int // for bytes of output
+	now     place
+	entries []entry
+	kept    int // bytes of output in entries
 }
+
+// next returns the number of the next event.
+func (r *record) next() uint64 { return r.now.seq + 1 }
 
 // addOutput keeps bytes, which must not change any more.
 func (r *record) addOutput(stream wire.Stream, bytes []byte) {
-	r.now.seq++
 	r.now.bytes += uint64(len(bytes))
 	r.now.chunks++
-	r.chunks = append(r.chunks, entry{place: r.now, stream: stream, bytes: bytes})
 	r.kept += len(bytes)
+	r.add(entry{stream: stream, bytes: bytes})
+}
+
+// add keeps an event and gives it the next number.
+func (r *record) add(e entry) {
+	r.now.seq++
+	e.place = r.now
+	r.entries = append(r.entries, e)
 	drop := 0
-	for r.kept > r.room || len(r.chunks)-drop > wire.RetainedChunks {
-		r.kept -= len(r.chunks[drop].bytes)
-		r.chunks[drop] = entry{} // this frees the bytes before the list is freed
+	for r.kept > r.room || len(r.entries)-drop > wire.RetainedChunks {
+		r.kept -= len(r.entries[drop].bytes)
+		r.entries[drop] = entry{} // this frees the bytes before the list is freed
 		drop++
 	}
-	r.chunks = r.chunks[drop:]
+	r.entries = r.entries[drop:]
 }
 
-// addMark keeps a notification and returns its number, from which its parameters are made.
-func (r *record) addMark(method string, params func(seq uint64) any) uint64 {
-	r.now.seq++
-	r.marks = append(r.marks, entry{place: r.now, method: method, params: params(r.now.seq)})
-	return r.now.seq
+// after returns the kept entries after a number.
+func (r *record) after(seq uint64) []entry {
+	return r.entries[sort.Search(len(r.entries), func(i int) bool { return r.entries[i].seq > seq }):]
 }
 
-// next returns the first entry after a number.
-func (r *record) next(after uint64) (entry, bool) {
-	i := r.behind(after)
-	m := slices.IndexFunc(r.marks, func(e entry) bool { return e.seq > after })
-	switch {
-	case i == len(r.chunks) && m < 0:
-		return entry{}, false
-	case i == len(r.chunks) || m >= 0 && r.marks[m].seq < r.chunks[i].seq:
-		return r.marks[m], true
-	default:
-		return r.chunks[i], true
-	}
-}
-
-// behind returns the index of the first kept chunk after a number.
-func (r *record) behind(after uint64) int {
-	return sort.Search(len(r.chunks), func(i int) bool { return r.chunks[i].seq > after })
+// hasOutput reports whether there is output after a number.
+func (r *record) hasOutput(after uint64) bool {
+	return slices.ContainsFunc(r.after(after), func(e entry) bool { return e.method == "" })
 }
 
 // output returns the kept output after a number: the first chunk, and further ones while there is room for their bytes.
-func (r *record) output(after uint64, room uint64) []entry {
-	from := r.behind(after)
-	to := from
-	for used := uint64(0); to < len(r.chunks); to++ {
-		if used += uint64(len(r.chunks[to].bytes)); used > room && to > from {
+func (r *record) output(after uint64, room uint64) (found []entry) {
+	used := uint64(0)
+	for _, e := range r.after(after) {
+		if e.method != "" {
+			continue
+		}
+		if used += uint64(len(e.bytes)); used > room && len(found) > 0 {
 			break
 		}
+		found = append(found, e)
 	}
-	return slices.Clone(r.chunks[from:to]) // the list is overwritten later
+	return found
 }
 
 // upTo returns the place after the last kept entry whose number is at most seq.
 func (r *record) upTo(seq uint64) place {
-	var found place
-	if i := r.behind(seq); i > 0 {
-		found = r.chunks[i-1].place
+	if i := len(r.entries) - len(r.after(seq)); i > 0 {
+		return r.entries[i-1].place
 	}
-	for _, mark := range r.marks {
-		if mark.seq <= seq && mark.seq > found.seq {
-			found = mark.place
-		}
-	}
-	return found
+	return place{}
 }

@@ -132,21 +132,34 @@ func TestWhatComesBehindAStartThatFailsFindsNoProcess(t *testing.T) {
 	}
 }
 
-// A start that hangs must not gather the requests of one connection after the other.
-func TestWhatComesBehindAStartHasALimit(t *testing.T) {
-	p := &process{id: "p", session: &session{server: &Server{options: Options{MaxRequests: 3}}}}
-	waits := func(size int) bool {
-		waits, err := p.order(&operation{do: func(*process) {}, size: size, done: make(chan struct{})}, func() error { return nil })
-		if waits == (err != nil) {
-			t.Errorf("waits: %v, %v", waits, err)
+// What a connection had to say behind a start ends with the connection. The next connection waits for the same start.
+func TestTheNextConnectionWaitsForTheStart(t *testing.T) {
+	spawner := newNoting(nil)
+	s := newServerOf(t, spawner, Options{})
+	c := inProcess(t, s)
+	session := c.open("")
+	params := startParams("p", "x")
+	params.TTY = true
+	c.send(wire.ProcessStart, params)
+	<-spawner.entered
+	c.send(wire.ProcessWrite, wire.WriteParams{ProcessID: "p", Chunk: wire.Chunk("lost")})
+	ask[wire.StatusResult](t, c, wire.EnvironmentStatus, nil) // it has arrived
+	c.close()
+	c = inProcess(t, s)
+	c.open(session)
+	first := c.send(wire.ProcessWrite, wire.WriteParams{ProcessID: "p", Chunk: wire.Chunk("1")})
+	second := c.send(wire.ProcessResize, wire.ResizeParams{ProcessID: "p", Size: wire.Size{Rows: 2}})
+	ask[wire.StatusResult](t, c, wire.EnvironmentStatus, nil)
+	close(spawner.open)
+	for _, answer := range []<-chan wire.Message{first, second} {
+		if _, fault := understood[wire.WriteResult](t, answer); fault != nil {
+			t.Error(fault)
 		}
-		return waits
 	}
-	if !waits(maxHeld-1) || waits(2) || !waits(1) || !waits(0) || waits(0) {
-		t.Error("the limits do not hold")
-	}
-	if p.proceed(); p.waiting != 0 || len(p.behind) != 0 {
-		t.Errorf("%d bytes of %d requests", p.waiting, len(p.behind))
+	spawner.notes.mu.Lock()
+	defer spawner.notes.mu.Unlock()
+	if want := []string{"write 1", "resize 2"}; !slices.Equal(spawner.notes.told, want) {
+		t.Errorf("got %q", spawner.notes.told)
 	}
 }
 

@@ -161,17 +161,7 @@ func (s *session) reserve(p *process) error {
 	return nil
 }
 
-// cancelled frees the id of a process that was not started.
-func (s *session) cancelled(p *process) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.living--
-	if s.processes[p.id] == p {
-		delete(s.processes, p.id)
-	}
-}
-
-// unlist frees the id of a process that is being ended before its start was answered.
+// unlist frees the id of a process that was not started, or is being ended before its start was answered.
 func (s *session) unlist(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,26 +177,23 @@ func (s *session) find(id string) *process {
 	return s.processes[id]
 }
 
-// over is called once for each process, when nothing is left of it. The caller holds the process's lock.
+// over is called once for each process, when nothing is left of it.
 func (s *session) over() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.living--
 }
 
-// retire is called once for a process that is over and may be forgotten. The caller holds the process's lock.
+// retire is called once for a process that is over and may be forgotten. It forgets the oldest ones beyond the bounds. The caller holds
+// the process's lock.
 func (s *session) retire(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.processes[p.id] == p {
-		s.closed = append(s.closed, p)
-		s.kept += p.past.kept // this no longer changes
-		s.shrink()
+	if s.processes[p.id] != p {
+		return
 	}
-}
-
-// shrink forgets the oldest closed processes beyond the bounds. It is called with the lock.
-func (s *session) shrink() {
+	s.closed = append(s.closed, p)
+	s.kept += p.past.kept // this no longer changes
 	for len(s.closed) > maxClosed || s.kept > maxClosedBytes {
 		s.drop(s.closed[0])
 	}

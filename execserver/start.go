@@ -34,7 +34,7 @@ func start(c *connection, params wire.StartParams) (later, error) {
 		return nil, wire.Refuse(wire.Internal, "the server is closing")
 	}
 	ctx, cancel := context.WithCancel(c.session.ctx)
-	p := &process{id: params.ProcessID, session: c.session, tty: params.TTY, stdin: params.TTY || params.PipeStdin, cancel: cancel, unheard: true}
+	p := &process{id: params.ProcessID, session: c.session, tty: params.TTY, stdin: params.TTY || params.PipeStdin, cancel: cancel, started: make(chan struct{}), unheard: true}
 	p.past.room = wire.RetainedBytes
 	if c.session.has(wire.ExtensionFlow) {
 		p.past.room = wire.FlowBytes
@@ -44,18 +44,17 @@ func start(c *connection, params wire.StartParams) (later, error) {
 		c.server.running.Done()
 		return nil, err
 	}
-	started := make(chan error, 1)
+	var failed error
 	go func() {
+		defer close(p.started)
 		defer cancel()
-		err := p.start(ctx, params, dir)
-		p.proceed()
-		started <- err
+		failed = p.start(ctx, params, dir)
 	}()
 	return func(ctx context.Context) (any, error) {
 		select {
-		case err := <-started:
-			if err != nil {
-				return nil, err
+		case <-p.started:
+			if failed != nil {
+				return nil, failed
 			}
 			return startedResult{p.result(), func() { p.announce(c) }}, nil
 		case <-ctx.Done():
@@ -81,7 +80,8 @@ func (p *process) start(ctx context.Context, params wire.StartParams, dir string
 			return p.begun(child)
 		}
 	}
-	p.session.cancelled(p)
+	p.session.unlist(p)
+	p.session.over()
 	p.session.server.running.Done()
 	if ctx.Err() != nil && p.session.ctx.Err() == nil {
 		return wire.Refuse(wire.InvalidRequest, "process %s start was cancelled", p.id)
