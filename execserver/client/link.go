@@ -220,7 +220,7 @@ func (l *link) fail(err error) {
 	l.closed, l.calls, l.queue, l.notices, l.acks = true, nil, nil, nil, nil
 	l.mu.Unlock()
 	for _, c := range pending {
-		c.finish(nil, lost)
+		c.done(nil, lost)
 	}
 	l.lost(lost)
 }
@@ -351,9 +351,9 @@ func (l *link) take(text []byte) error {
 	case err != nil || c == nil:
 		return err
 	case m.Kind == wire.Failure:
-		c.finish(nil, m.Fault)
+		c.done(nil, m.Fault)
 	default:
-		c.finish(m.Result, nil)
+		c.done(m.Result, nil)
 	}
 	return nil
 }
@@ -380,8 +380,6 @@ type call struct {
 	// done takes the result, once, in a goroutine of the link. It must not block.
 	done func(result []byte, err error)
 }
-
-func (c *call) finish(result []byte, err error) { c.done(result, err) }
 
 // start queues a call and does not wait for it. done gets its outcome, unless start fails.
 func (l *link) start(c *call, method string, params any) error {
@@ -553,7 +551,7 @@ func (l *link) resume() {
 	slices.SortFunc(l.queue, func(a, b *call) int { return cmp.Compare(a.number, b.number) })
 	l.mu.Unlock()
 	for _, c := range uncertain {
-		c.finish(nil, errUncertain)
+		c.done(nil, errUncertain)
 	}
 	l.resumed()
 	l.poke()

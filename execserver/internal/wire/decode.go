@@ -21,25 +21,18 @@ func DecodeParams(raw json.RawMessage, into any) error {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
 	}
-	if err := decode(raw, into, "params", rules{}); err != nil {
+	if err := decode(raw, into, "params", false); err != nil {
 		return Refuse(InvalidParams, "%s", err)
 	}
 	return nil
 }
 
-// rules say what a value may be.
-type rules struct {
-	null   bool // null, which means no value
-	strict bool // only known members, here and below
-}
-
-// decode reads a value that is valid JSON through a pointer. The path names the value in errors.
-func decode(raw []byte, into any, path string, may rules) error {
+// decode reads a value that is valid JSON through a pointer. The path names the value in errors. If it is strict, only known members
+// are allowed, here and below.
+func decode(raw []byte, into any, path string, strict bool) error {
 	target := reflect.ValueOf(into).Elem()
 	custom, itself := into.(json.Unmarshaler)
 	switch {
-	case may.null && string(raw) == "null":
-		return nil
 	case string(raw) == "null":
 		return fmt.Errorf("%s is null", path)
 	case itself: // json.Unmarshal would scan every byte two more times
@@ -47,19 +40,15 @@ func decode(raw []byte, into any, path string, may rules) error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		return nil
-	case target.Kind() == reflect.Slice && target.Type().Elem().Kind() == reflect.Struct:
-		return decodeSlice(raw, target, path, may.strict)
-	case target.Kind() != reflect.Struct && target.Kind() != reflect.Pointer:
-		return decodeValue(raw, into, path)
 	case target.Kind() == reflect.Pointer:
-		fresh := reflect.New(target.Type().Elem())
-		if err := decode(raw, fresh.Interface(), path, rules{strict: may.strict}); err != nil {
-			return err
-		}
-		target.Set(fresh)
-		return nil
+		target.Set(reflect.New(target.Type().Elem()))
+		return decode(raw, target.Interface(), path, strict)
+	case target.Kind() == reflect.Slice && target.Type().Elem().Kind() == reflect.Struct:
+		return decodeSlice(raw, target, path, strict)
+	case target.Kind() != reflect.Struct:
+		return decodeValue(raw, into, path)
 	}
-	if err := decodeStruct(raw, target, path, may.strict); err != nil {
+	if err := decodeStruct(raw, target, path, strict); err != nil {
 		return err
 	}
 	if checked, is := into.(Checker); is {
@@ -78,7 +67,7 @@ func decodeSlice(raw []byte, target reflect.Value, path string, strict bool) err
 	}
 	target.Set(reflect.MakeSlice(target.Type(), len(elements), len(elements)))
 	for i, element := range elements {
-		if err := decode(element, target.Index(i).Addr().Interface(), fmt.Sprintf("%s[%d]", path, i), rules{strict: strict}); err != nil {
+		if err := decode(element, target.Index(i).Addr().Interface(), fmt.Sprintf("%s[%d]", path, i), strict); err != nil {
 			return err
 		}
 	}
@@ -132,14 +121,13 @@ func decodeStruct(raw []byte, target reflect.Value, path string, strict bool) er
 		value, there := given[name]
 		delete(given, name)
 		switch {
-		case !there && strings.HasPrefix(options, "omit"):
+		case !there && strings.HasPrefix(options, "omit"), field.Type.Kind() == reflect.Pointer && string(value) == "null":
 			continue
 		case !there:
 			return fmt.Errorf("%s.%s is missing", path, name)
 		}
 		_, strictly := field.Tag.Lookup("strict")
-		may := rules{null: field.Type.Kind() == reflect.Pointer, strict: strict || strictly}
-		if err := decode(value, target.Field(i).Addr().Interface(), path+"."+name, may); err != nil {
+		if err := decode(value, target.Field(i).Addr().Interface(), path+"."+name, strict || strictly); err != nil {
 			return err
 		}
 	}

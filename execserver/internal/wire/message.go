@@ -100,7 +100,7 @@ func Parse(text []byte) (Message, error) {
 		return Message{}, errors.New(`it has none of "method", "result" and "error"`)
 	}
 	m.Fault = &Fault{}
-	if err := decode(raw, m.Fault, "error", rules{}); err != nil {
+	if err := decode(raw, m.Fault, "error", false); err != nil {
 		return Message{}, err
 	}
 	return m, nil
