@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/execbus/execbus/actors/internal/approval"
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
@@ -248,10 +249,10 @@ func TestYieldsGoOnWhenTheApprovalActorIsKilled(t *testing.T) {
 func TestTooManyQuestions(t *testing.T) {
 	s := newAsker(t, always(), hostOptions{}, nil)
 	var calls []waiting
-	for n := range maxQuestions + 1 {
+	for n := range approval.MaxQuestions + 1 {
 		calls = append(calls, s.call(messages.ExecCommand{Argv: []string{"echo", fmt.Sprint(n)}}))
 	}
-	s.waits(maxQuestions)
+	s.waits(approval.MaxQuestions)
 	over := 0
 	awaitThat(t, "one is refused", func() bool {
 		over = 0

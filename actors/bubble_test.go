@@ -68,7 +68,7 @@ func newBubble(t *testing.T, o bubbleOptions) *bubble {
 	if o.max == 0 {
 		o.max = 4096
 	}
-	sys := system.NewSystem(slog.New(slog.DiscardHandler), system.Options{Before: func(self *system.PID, message any) {
+	sys := system.NewSystem(slog.New(slog.DiscardHandler), system.Options{Unexpected: unexpected(t), Before: func(self *system.PID, message any) {
 		seen.before(self, message)
 		b.mu.Lock()
 		faults := b.faults

@@ -6,6 +6,7 @@ import (
 
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/system"
+	"github.com/execbus/execbus/actors/internal/wait"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -127,9 +128,7 @@ func (v *supervisor) awaitExit(m messages.AwaitExit) {
 			return
 		}
 		c := &openCall{asker: v.ctx.Sender()}
-		w := &wait{supervisor: v.ctx.Self(), AwaitExit: m}
-		w.Caller = v.note(c)
-		c.home = v.ctx.Spawn("wait", w.receive)
+		c.home = wait.Spawn(v.ctx, v.note(c), m)
 	}
 }
 

@@ -182,7 +182,7 @@ func (c *chaos) disturb(s *talk, lives int) {
 		messages.ReadOutput{Process: id, AfterSeq: &after, Wait: time.Second}, messages.Terminate{Process: id, Grace: new(time.Second)},
 		messages.AwaitExit{Processes: []messages.ProcessID{id}}, messages.AwaitExit{Processes: []messages.ProcessID{id, other}, For: new(time.Minute)},
 		messages.AwaitExit{Processes: []messages.ProcessID{id, other}, Any: true}, protocol.ListProcesses{Records: true},
-		protocol.ListQuestions{}, messages.Decide{Question: questionID(1 + c.dice.IntN(5)), Decision: anyDecision()},
+		protocol.ListQuestions{}, messages.Decide{Question: messages.QuestionID(fmt.Sprint("q", 1+c.dice.IntN(5))), Decision: anyDecision()},
 		protocol.PauseYields{}, protocol.ResumeYields{}, "nonsense",
 	}
 	if c.dice.IntN(100) == 0 {

@@ -67,7 +67,7 @@ const dying = time.Second
 func withPuppets(t *testing.T, s *puppets, end time.Duration, test func(*testing.T, *talk)) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := &witness{living: map[string]*system.PID{}}
-		sys := system.NewSystem(slog.New(slog.DiscardHandler), system.Options{Before: seen.before})
+		sys := system.NewSystem(slog.New(slog.DiscardHandler), system.Options{Before: seen.before, Unexpected: unexpected(t)})
 		h := &host{t: t, system: sys, witness: seen, bus: bus.New(bus.Options{}), dir: "/"}
 		var err error
 		if h.runtime, err = StartRuntime(sys, shared.Dependencies{Bus: h.bus, Spawner: s, Logger: slog.New(slog.DiscardHandler), MaxProcesses: 9,

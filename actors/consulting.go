@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/approval"
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
@@ -15,7 +16,7 @@ import (
 type consultation struct {
 	actor  *system.PID // that asks; nil when two have crashed
 	starts int
-	turn   chan struct{}     // holds a token while the approver is called, whichever actor has called it
+	busy   chan struct{}     // holds a token while the approver is called, whichever actor has called it
 	keeper *system.PID       // of the rules
 	rules  protocol.NewRules // the newest
 	line   []*entry          // commands without a plan, and those that ask behind one, in the order of their calls
@@ -28,12 +29,8 @@ const maxApprovals = 2
 
 // startApproval starts the actor that asks. It ends with the session.
 func (v *supervisor) startApproval() {
-	a := &approval{Session: v.Session, supervisor: v.ctx.Self(), keeper: v.asking.keeper, approver: v.config.Approver, turn: v.asking.turn,
-		deadline: v.config.ApprovalDeadline, otherwise: v.config.OnDeadline, rules: v.asking.rules, last: v.asking.starts * maxQuestionNumbers}
-	if a.otherwise == "" || a.otherwise == messages.DecisionDenied {
-		a.otherwise = messages.DecisionTimedOut
-	}
-	v.asking.actor = v.ctx.Spawn("approval", a.receive)
+	v.asking.actor = approval.Spawn(v.ctx, approval.Config{Session: v.Session, Rulebook: v.asking.keeper, Rules: v.asking.rules, Approver: v.config.Approver,
+		Busy: v.asking.busy, Deadline: v.config.ApprovalDeadline, OnDeadline: v.config.OnDeadline, Earlier: v.asking.starts})
 	v.asking.starts++
 }
 

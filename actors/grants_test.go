@@ -1,16 +1,12 @@
 package actors
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
-	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
 )
 
 func TestAnApprovalForTheSessionIsNotAskedForAgain(t *testing.T) {
@@ -45,27 +41,6 @@ func TestAGrantExpires(t *testing.T) {
 	s.answer(messages.DecisionDenied)
 	_, err := call.reply()
 	wantError(t, "after the grant", err, messages.ErrRejected)
-}
-
-func TestTheOldestGrantIsForgotten(t *testing.T) {
-	h := newHost(t, hostOptions{})
-	pid, err := h.system.Spawn("grants", func(ctx *system.Context) {
-		if _, ok := ctx.Message().(string); !ok {
-			return
-		}
-		var g grants
-		for n := range maxGrants + 1 {
-			g.add(ctx, &question{consults: []protocol.Consult{{Plan: policy.Plan{CacheKey: fmt.Sprint(n)}}}}, time.Hour)
-		}
-		g.add(ctx, &question{consults: []protocol.Consult{{Plan: policy.Plan{CacheKey: "2"}}}}, 0) // again
-		ctx.Respond([]bool{len(g.all) == maxGrants, len(g.keys) == maxGrants, !g.has()("0"), g.has()("1"), g.has()("2"), g.has()(fmt.Sprint(maxGrants))})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := must[[]bool](h, pid, "go"); slices.Contains(got, false) {
-		t.Errorf("%v", got)
-	}
 }
 
 func TestAGrantAnswersTheQuestionsThatWait(t *testing.T) {

@@ -84,6 +84,11 @@ type hostOptions struct {
 	aftermath time.Duration
 }
 
+// unexpected fails the test if an actor gets a message that it does not know.
+func unexpected(t testing.TB) func(*system.PID, any) {
+	return func(actor *system.PID, message any) { t.Errorf("%s does not know a %T", actor.Id, message) }
+}
+
 // newHost starts a runtime that must end, with everything it started, before the test does: goroutines, actors and
 // descriptors.
 func newHost(t testing.TB, o hostOptions) *host {
@@ -96,7 +101,7 @@ func newHost(t testing.TB, o hostOptions) *host {
 		o.max = 4096
 	}
 	seen := &witness{living: map[string]*system.PID{}}
-	sys := system.NewSystem(slog.New(slog.DiscardHandler), system.Options{Before: seen.before})
+	sys := system.NewSystem(slog.New(slog.DiscardHandler), system.Options{Before: seen.before, Unexpected: unexpected(t)})
 	h := &host{t: t, system: sys, witness: seen, bus: bus.New(bus.Options{}), seam: &o.seam, dir: t.TempDir()}
 	var err error
 	h.runtime, err = StartRuntime(sys, shared.Dependencies{Bus: h.bus, Spawner: h.seam, Logger: slog.New(slog.DiscardHandler),

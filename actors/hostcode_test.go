@@ -118,7 +118,7 @@ func TestTheNextApprovalActorDoesNotCallAnApproverThatHasNotReturned(t *testing.
 		second := s.call(does("prompt", "asked", "two"))
 		time.Sleep(soon.Approver + time.Second)
 		_, err = answerIs(t, second)
-		if refused := wantError(t, "the approver is busy", err, messages.ErrRejected); !strings.Contains(refused.Detail, errApproverHangs) {
+		if refused := wantError(t, "the approver is busy", err, messages.ErrRejected); !strings.Contains(refused.Detail, "it has not returned") {
 			t.Errorf("%+v", refused)
 		}
 		r.answer <- approved()

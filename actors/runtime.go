@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/rulebook"
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
@@ -54,8 +55,7 @@ func (r *runtime) receive(ctx *system.Context) {
 	r.ctx = ctx
 	switch m := ctx.Message().(type) {
 	case system.Started:
-		keeper := &rulesKeeper{runtime: ctx.Self(), newest: r.rules, file: r.deps.AmendmentFile}
-		r.keeper = ctx.Spawn("rules", keeper.receive)
+		r.keeper = rulebook.Spawn(ctx, r.rules, r.deps.AmendmentFile)
 	case system.Stopping, system.Crashing:
 		r.answerClosing(&messages.Error{Code: messages.ErrRuntimeFailure, Op: "close runtime", Detail: "it ended before its sessions did"})
 	case system.Crashed:

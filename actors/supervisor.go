@@ -35,7 +35,7 @@ func newSupervisor(config shared.SessionConfig, given *shared.Session, runtime, 
 	settings := config.Settings()
 	settings.Rules = rules.Rules
 	return &supervisor{Session: given, runtime: runtime, config: config, settings: settings.Built(), entries: map[messages.ProcessID]*entry{}, endings: map[*entry]struct{}{},
-		asking: consultation{keeper: keeper, rules: rules, turn: make(chan struct{}, 1)}, ids: ids{random: !config.DeterministicIDs}}
+		asking: consultation{keeper: keeper, rules: rules, busy: make(chan struct{}, 1)}, ids: ids{random: !config.DeterministicIDs}}
 }
 
 func (v *supervisor) receive(ctx *system.Context) {

@@ -36,7 +36,10 @@ type Call[T any] struct {
 }
 
 // Failure is the error of a call whose code has not returned.
-type Failure struct{ text string }
+type Failure struct {
+	Hangs bool // it may still return, and then Late gets what it returns
+	text  string
+}
 
 func (f *Failure) Error() string { return f.text }
 
@@ -55,16 +58,16 @@ func (c Call[T]) Go(ctx context.Context, answer func(T, error)) {
 		time.AfterFunc(c.Patience, func() {
 			if first() {
 				var none T
-				answer(none, c.failure("did not answer in time"))
+				answer(none, c.failure(true, "did not answer in time"))
 			}
 		})
 	})
 	go func() {
 		var value T
-		err := c.failure("ended its goroutine")
+		err := c.failure(false, "ended its goroutine")
 		defer func() {
 			if reason := recover(); reason != nil {
-				err = c.failure("panicked: " + Text(reason))
+				err = c.failure(false, "panicked: " + Text(reason))
 			}
 			stop()
 			if first() {
@@ -89,7 +92,9 @@ func (c Call[T]) Wait(ctx context.Context) (T, error) {
 	return a.value, a.err
 }
 
-func (c Call[T]) failure(what string) error { return &Failure{cmp.Or(c.Who, "it") + " " + what} }
+func (c Call[T]) failure(hangs bool, what string) error {
+	return &Failure{hangs, cmp.Or(c.Who, "it") + " " + what}
+}
 
 // Run runs code of a host that has no result, without waiting for it. A panic is ignored.
 func Run(do func()) {

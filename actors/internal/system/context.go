@@ -2,8 +2,11 @@ package system
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/execbus/execbus/messages"
 )
 
 // Receive is an actor's behaviour: it is called for one message at a time and must never block.
@@ -70,6 +73,21 @@ func (c *Context) Sender() *PID { return c.sender }
 func (c *Context) Respond(reply any) {
 	if c.sender != nil {
 		c.Send(c.sender, reply)
+	}
+}
+
+// Unexpected refuses a message that is not in the actor's protocol: the sender gets an error, and what the message owns is discarded.
+// It belongs in the default of an actor's switch. To be there is a defect, so it is logged, and tests fail by Options.Unexpected.
+func (c *Context) Unexpected() {
+	kind := fmt.Sprintf("%T", c.message)
+	c.sys.logger.Error("an actor does not know a message", "actor", c.Self().Id, "message", kind)
+	if c.sys.unexpected != nil {
+		c.sys.unexpected(c.Self(), c.message)
+	}
+	c.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "ask", Subject: c.Self().Id,
+		Detail: "this request is not known there; use a documented one", Hint: "it is a " + kind})
+	if owner, ok := c.message.(Discarder); ok {
+		c.sys.discard(c.Self(), owner)
 	}
 }
 

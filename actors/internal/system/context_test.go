@@ -3,6 +3,7 @@ package system
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 
 	"github.com/execbus/execbus/messages"
@@ -42,5 +43,29 @@ func TestRequestsOfActors(t *testing.T) {
 	})
 	if n, err := Ask[int](t.Context(), s, forwarder, 1); n != 2 || err != nil {
 		t.Errorf("a forwarded request: %v, %v", n, err)
+	}
+}
+
+func TestAMessageThatAnActorDoesNotKnowIsRefused(t *testing.T) {
+	told := make(chan any, 2)
+	s := NewSystem(slog.New(slog.DiscardHandler), Options{Unexpected: func(_ *PID, message any) { told <- message }})
+	pid := mustSpawn(t, s, func(ctx *Context) {
+		switch ctx.Message().(type) {
+		case Started, Stopping:
+		default:
+			ctx.Unexpected()
+		}
+	})
+	if _, err := Ask[any](t.Context(), s, pid, 7); !errors.Is(err, messages.ErrInvalidRequest) {
+		t.Errorf("the asker: %v", err)
+	}
+	lost := owned{make(chan string, 1)}
+	s.Send(pid, lost)
+	mustReceive(t, lost.discarded)
+	if first, second := <-told, <-told; first != 7 || second != lost {
+		t.Errorf("told of %v and %v", first, second)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

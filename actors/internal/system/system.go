@@ -21,6 +21,8 @@ type Options struct {
 	// spawned actor, but for Stopping, in the goroutine in which the actor receives; so it must not block. A panic in it
 	// is that actor's crash, and the actor does not see the message. It must be safe for concurrent use.
 	Before func(self *PID, message any)
+	// Unexpected is for tests. If not nil, Context.Unexpected calls it.
+	Unexpected func(self *PID, message any)
 }
 
 // System is a set of actors. Its methods are safe for concurrent use. All but Send block, so they must not be used inside
@@ -30,11 +32,13 @@ type System struct {
 	logger *slog.Logger
 	root   *PID // the parent of all top-level actors
 	before func(self *PID, message any)
+	// unexpected may be nil.
+	unexpected func(self *PID, message any)
 }
 
 // NewSystem starts an empty system, which logs to logger and nowhere else; a panic of the logger is dropped.
 func NewSystem(logger *slog.Logger, options Options) *System {
-	s := &System{logger: guard(logger), before: options.Before}
+	s := &System{logger: guard(logger), before: options.Before, unexpected: options.Unexpected}
 	s.lib = newActorSystem(s.logger)
 	// The library's own subscribers log the content of undelivered messages, which may be secret, keep a goroutine for
 	// a second to throttle that, and answer senders with a reply that does not name the actor that has ended.

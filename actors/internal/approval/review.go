@@ -1,4 +1,4 @@
-package actors
+package approval
 
 import (
 	"context"
@@ -21,7 +21,7 @@ type replanned struct {
 }
 
 // version grows with every change of the rules and grants. It is not zero.
-func (a *approval) version() uint64 { return 1 + a.rules.Version + a.grants.changes }
+func (a *approval) version() uint64 { return 1 + a.Rules.Version + a.grants.changes }
 
 // consulted queues a question.
 func (a *approval) consulted(c protocol.Consult) {
@@ -38,7 +38,7 @@ func (a *approval) replan() {
 	q := a.queue[at]
 	a.making = q
 	c, makePlan, version := q.first(), a.MakePlan, a.version() // the goroutine must not touch the actor
-	c.Snapshot.Rules, c.Snapshot.Granted = a.rules.Rules, a.grants.has()
+	c.Snapshot.Rules, c.Snapshot.Granted = a.Rules.Rules, a.grants.has()
 	a.ctx.Go(func(context.Context) any { return replanned{q, version, makePlan(c.Request, c.Snapshot)} })
 }
 
@@ -73,9 +73,9 @@ func (a *approval) planned(q *question, m replanned) {
 		other.consults = append(other.consults, c)
 		a.take(q)
 		return
-	case a.waiting() >= maxQuestions:
+	case a.waiting() >= MaxQuestions:
 		v = protocol.Verdict{Plan: c.Plan, Source: messages.DecidedByPolicy, Refusal: &messages.Error{Code: messages.ErrLimitReached, Op: "exec",
-			Detail: fmt.Sprintf("%d questions wait for an answer already; answer them first", maxQuestions)}}
+			Detail: fmt.Sprintf("%d questions wait for an answer already; answer them first", MaxQuestions)}}
 	default:
 		a.last++
 		q.Question = a.ask(c)

@@ -1,4 +1,4 @@
-package actors
+package approval
 
 import (
 	"reflect"
@@ -11,31 +11,45 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Bounds of the questions of a session.
 const (
-	maxQuestions = 256
-	// maxQuestionNumbers is how many questions an approval actor numbers before the numbers of its successor begin.
-	maxQuestionNumbers = 1_000_000_000
+	// MaxQuestions bounds the questions of a session that wait for an answer.
+	MaxQuestions = 256
+	// maxNumbers is how many questions an approval actor numbers before the numbers of its successor begin.
+	maxNumbers = 1_000_000_000
 	// lookForListeners is how often the actor checks that somebody is still there to answer.
 	lookForListeners = 250 * time.Millisecond
 )
 
-// approval is the actor that puts the questions of one session to a person, one at a time, and remembers the answers. Its
-// supervisor brings consults and takes verdicts.
-type approval struct {
+// Config is what the approval actor of a session is given.
+type Config struct {
 	*shared.Session
-	ctx        *system.Context
-	supervisor *system.PID
-	keeper     *system.PID // of the rules
-	approver   shared.Approver
-	turn       chan struct{}         // holds a token while the approver is called, perhaps by an earlier approval actor
-	deadline   time.Duration         // a question's; zero for none
-	otherwise  messages.DecisionKind // the decision when it has passed
+	Rulebook   *system.PID
+	Rules      protocol.NewRules // the newest
+	Approver   shared.Approver   // nil: only subscribers and callers answer
+	Busy       chan struct{}     // holds a token while the approver is called, perhaps by an earlier approval actor
+	Deadline   time.Duration     // of a question; zero for none
+	OnDeadline messages.DecisionKind
+	// Earlier is how many approval actors the session has had.
+	Earlier int
+}
 
-	rules   protocol.NewRules // the newest
-	queue   []*question       // in the order in which they are put
-	making  *question         // whose plan is being made; nil if none is
-	last    int               // number of the newest question
+// Spawn starts the approval actor of a session, as its child.
+func Spawn(ctx *system.Context, c Config) *system.PID {
+	if c.OnDeadline == "" || c.OnDeadline == messages.DecisionDenied {
+		c.OnDeadline = messages.DecisionTimedOut
+	}
+	a := &approval{Config: c, session: ctx.Self(), last: c.Earlier * maxNumbers}
+	return ctx.Spawn("approval", a.receive)
+}
+
+type approval struct {
+	Config
+	ctx     *system.Context
+	session *system.PID
+
+	queue   []*question // in the order in which they are put
+	making  *question   // whose plan is being made; nil if none is
+	last    int         // number of the newest question
 	grants  grants
 	calling approverCall
 	look    *system.Timer // for listeners
@@ -43,13 +57,9 @@ type approval struct {
 
 func (a *approval) receive(ctx *system.Context) {
 	a.ctx = ctx
-	a.handle(ctx.Message())
-}
-
-func (a *approval) handle(message any) {
-	switch m := message.(type) {
+	switch m := ctx.Message().(type) {
 	case system.Started:
-		a.ctx.Watch(a.keeper)
+		a.ctx.Watch(a.Rulebook)
 	case system.Stopping:
 		a.leave()
 	case system.Crashing:
@@ -58,7 +68,7 @@ func (a *approval) handle(message any) {
 			c.Discard()
 		}
 	case system.Terminated:
-		a.keeperGone()
+		a.rulebookGone()
 	case protocol.Consult:
 		a.consulted(m)
 	case protocol.Withdraw:
@@ -71,21 +81,14 @@ func (a *approval) handle(message any) {
 		a.ctx.Respond(a.grants.list())
 	case messages.RevokeGrant:
 		a.ctx.Respond(protocol.Outcome("revoke", a.grants.revoke(m.Grant)))
-	default:
-		a.internal(m)
-	}
-}
-
-// internal handles messages from timers, work, the approver and the keeper of the rules.
-func (a *approval) internal(message any) {
-	switch m := message.(type) {
 	case approverSaid:
 		a.approverSaid(m)
-	case approverOverdue:
-		a.approverOverdue(m.question)
+	case approverReturned:
+		a.calling = approverCall{}
+		a.next()
 	case questionDue:
 		if q := a.open(m.question); q != nil {
-			a.resolve(q, messages.Decision{Kind: a.otherwise}, messages.DecidedByDeadline)
+			a.resolve(q, messages.Decision{Kind: a.OnDeadline}, messages.DecidedByDeadline)
 		}
 	case listening:
 		a.look = nil
@@ -102,8 +105,10 @@ func (a *approval) internal(message any) {
 		a.amended(m)
 	case system.Unanswered:
 		if lost, ok := m.Message.(protocol.Amend); ok {
-			a.amended(protocol.Amended{Amend: lost, NewRules: a.rules, Err: m.Err})
+			a.amended(protocol.Amended{Amend: lost, NewRules: a.Rules, Err: m.Err})
 		}
+	default:
+		ctx.Unexpected()
 	}
 }
 
@@ -111,7 +116,7 @@ func (a *approval) internal(message any) {
 func (a *approval) tell(c protocol.Consult, v protocol.Verdict) {
 	v.Process = c.Process
 	c.Latch.Open()
-	a.ctx.Send(a.supervisor, v)
+	a.ctx.Send(a.session, v)
 }
 
 // equal finds a question whose answer also answers c. A listener that watches one call only would not see the question
@@ -151,9 +156,9 @@ func (a *approval) next() {
 // put shows a question to everyone who may answer it.
 func (a *approval) put(q *question) {
 	q.put = true
-	if a.deadline > 0 {
-		q.Deadline, q.OnDeadline = time.Now().Add(a.deadline), a.otherwise
-		q.due = a.ctx.After(a.deadline, questionDue{q.ID})
+	if a.Deadline > 0 {
+		q.Deadline, q.OnDeadline = time.Now().Add(a.Deadline), a.OnDeadline
+		q.due = a.ctx.After(a.Deadline, questionDue{q.ID})
 	}
 	a.Bus.Publish(messages.ApprovalRequested{Origin: q.from(), Question: q.Question})
 }
@@ -190,7 +195,7 @@ func (a *approval) resolve(q *question, d messages.Decision, source messages.Dec
 		if len(prefix) == 0 {
 			prefix = q.Amendment
 		}
-		a.ctx.Request(a.keeper, protocol.Amend{Question: q.ID, Prefix: slices.Clone(prefix)})
+		a.ctx.Request(a.Rulebook, protocol.Amend{Question: q.ID, Prefix: slices.Clone(prefix)})
 		return
 	}
 	a.finish(q, v)
@@ -217,21 +222,21 @@ func (a *approval) amended(m protocol.Amended) {
 	a.next()
 }
 
-var errNoKeeper = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "amend", Detail: "the rules cannot be changed after a crash; restart the host"}
+var errNoRulebook = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "amend", Detail: "the rules cannot be changed after a crash; restart the host"}
 
-// keeperGone goes on without the rules that were to be made.
-func (a *approval) keeperGone() {
+// rulebookGone goes on without the rules that were to be made.
+func (a *approval) rulebookGone() {
 	for _, q := range slices.Clone(a.queue) {
 		if q.closed {
-			a.amended(protocol.Amended{Amend: protocol.Amend{Question: q.ID}, NewRules: a.rules, Err: errNoKeeper})
+			a.amended(protocol.Amended{Amend: protocol.Amend{Question: q.ID}, NewRules: a.Rules, Err: errNoRulebook})
 		}
 	}
 }
 
 // learn takes rules unless it has newer ones.
 func (a *approval) learn(m protocol.NewRules) {
-	if m.Version > a.rules.Version {
-		a.rules = m
+	if m.Version > a.Rules.Version {
+		a.Rules = m
 	}
 }
 
@@ -295,7 +300,10 @@ func (a *approval) resolved(q *question, v protocol.Verdict) {
 
 // leave answers everyone when the actor itself ends.
 func (a *approval) leave() {
-	a.ctx.Unwatch(a.keeper)
+	a.ctx.Unwatch(a.Rulebook)
+	if a.calling.leave != nil {
+		a.calling.leave()
+	}
 	refusal := shared.Rejected("its session has ended, or nobody is left to ask")
 	for _, q := range slices.Clone(a.queue) {
 		v := protocol.Verdict{Plan: q.first().Plan, Source: messages.DecidedByAbsence, Refusal: refusal}
@@ -327,7 +335,7 @@ func (a *approval) list() messages.Questions {
 	return all
 }
 
-// abort rejects the open questions of all owners of a question that a person answered with abort, and tells the supervisor.
+// abort rejects the open questions of all owners of a question that a person answered with abort, and tells the session.
 func (a *approval) abort(aborted *question, source messages.DecisionSource) {
 	var owners []string
 	for _, c := range aborted.consults {
@@ -359,6 +367,6 @@ func (a *approval) abort(aborted *question, source messages.DecisionSource) {
 		}
 	}
 	for _, owner := range owners {
-		a.ctx.Send(a.supervisor, protocol.OwnerAborted{Owner: owner})
+		a.ctx.Send(a.session, protocol.OwnerAborted{Owner: owner})
 	}
 }

@@ -1,4 +1,4 @@
-package actors
+package wait
 
 import (
 	"slices"
@@ -11,15 +11,19 @@ import (
 // overdue says that the time of the call is over.
 type overdue struct{}
 
-// wait is the actor of one call that concerns several processes. It asks for the exit of each, as any caller does,
-// collects the answers, answers once, and ends.
 type wait struct {
 	messages.AwaitExit
 	protocol.Caller
-	supervisor *system.PID
-	exits      messages.Exits
-	open       int
-	over       bool
+	session *system.PID
+	exits   messages.Exits
+	open    int
+	over    bool
+}
+
+// Spawn starts the actor of a call, as a child of its session.
+func Spawn(ctx *system.Context, caller protocol.Caller, request messages.AwaitExit) *system.PID {
+	w := &wait{AwaitExit: request, Caller: caller, session: ctx.Self()}
+	return ctx.Spawn("wait", w.receive)
 }
 
 func (w *wait) receive(ctx *system.Context) {
@@ -27,7 +31,7 @@ func (w *wait) receive(ctx *system.Context) {
 	case system.Started:
 		for _, id := range w.Processes {
 			w.open++
-			ctx.Request(w.supervisor, messages.AwaitExit{Processes: []messages.ProcessID{id}})
+			ctx.Request(w.session, messages.AwaitExit{Processes: []messages.ProcessID{id}})
 		}
 		if w.For != nil {
 			ctx.After(*w.For, overdue{})
@@ -46,6 +50,9 @@ func (w *wait) receive(ctx *system.Context) {
 		w.answer(ctx, protocol.CancelledError(0))
 	case system.Unanswered, system.Stopping:
 		w.answer(ctx, &messages.Error{Code: messages.ErrClosed, Op: "wait", Detail: "the session has ended; open another one"})
+	case system.Crashing:
+	default:
+		ctx.Unexpected()
 	}
 }
 
@@ -57,8 +64,8 @@ func (w *wait) answer(ctx *system.Context, reply any) {
 	w.over = true
 	// The actors of processes answer in any order.
 	slices.SortStableFunc(w.exits, func(a, b messages.Exit) int { return a.At.Compare(b.At) })
-	ctx.Send(w.supervisor, protocol.CancelWait{Waiter: ctx.Self().Id})
-	ctx.Send(w.supervisor, protocol.Answered{Call: w.Call}) // before the answer, as a process does
+	ctx.Send(w.session, protocol.CancelWait{Waiter: ctx.Self().Id})
+	ctx.Send(w.session, protocol.Answered{Call: w.Call}) // before the answer, as a process does
 	if w.Asker != nil {
 		w.Asker.Answer(reply)
 	}
