@@ -67,7 +67,7 @@ func (c Call[T]) Go(ctx context.Context, answer func(T, error)) {
 		err := c.failure(false, "ended its goroutine")
 		defer func() {
 			if reason := recover(); reason != nil {
-				err = c.failure(false, "panicked: " + Text(reason))
+				err = c.failure(false, "panicked: "+Text(reason))
 			}
 			stop()
 			if first() {
