@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -98,31 +99,55 @@ func (a *account) take(r *messages.Result) error {
 	return nil
 }
 
-// follower adds up the output events of one process.
+// follower is one subscriber of a flood, and adds up its events.
 type follower struct {
 	flood
 	pos int64
 	seq uint64
+
+	lossless bool
+	leave    int           // after how many events it leaves; it stays to the end if that is not above 0
+	slow     time.Duration // it pauses now and then for this long, if that is above 0
+	events   int
+	done     bool
 }
 
-func (f *follower) delta(e messages.OutputDelta) error {
-	if e.Offset != f.pos || e.Seq != f.seq+1 {
-		return fmt.Errorf("delta %d at offset %d, want delta %d at %d", e.Seq, e.Offset, f.seq+1, f.pos)
+func (f *follower) see(event messages.Event, t *tally) error {
+	switch e := event.(type) {
+	case messages.OutputDelta:
+		t.plus("bytes checked", int64(len(e.Bytes)))
+		if e.Offset != f.pos || e.Seq != f.seq+1 {
+			return fmt.Errorf("delta %d at offset %d, want delta %d at %d", e.Seq, e.Offset, f.seq+1, f.pos)
+		}
+		if len(e.Bytes) == 0 || len(e.Bytes) > messages.MaxOutputDelta {
+			return fmt.Errorf("a delta of %d bytes", len(e.Bytes))
+		}
+		f.pos, f.seq = f.pos+int64(len(e.Bytes)), e.Seq
+		if err := f.check(e.Bytes, e.Offset); err != nil {
+			return err
+		}
+	case messages.Gap:
+		t.plus("gaps", 1)
+		switch {
+		case f.lossless:
+			return fmt.Errorf("a lossless subscriber got a gap from %d to %d", e.First, e.End)
+		case e.Deltas == 0 && e.Inputs > 0:
+		case e.First != f.pos || e.End <= e.First || e.Deltas <= 0:
+			return fmt.Errorf("a gap from %d to %d of %d deltas, want one from %d", e.First, e.End, e.Deltas, f.pos)
+		default:
+			f.pos, f.seq = e.End, f.seq+uint64(e.Deltas)
+		}
+	case messages.ExecEnded:
+		f.done = true
+		if e.Total != f.pos {
+			return fmt.Errorf("they have told of %d bytes, and the process has written %d", f.pos, e.Total)
+		}
 	}
-	if len(e.Bytes) == 0 || len(e.Bytes) > messages.MaxOutputDelta {
-		return fmt.Errorf("a delta of %d bytes", len(e.Bytes))
+	if f.events++; f.events == f.leave {
+		f.done = true
 	}
-	f.pos, f.seq = f.pos+int64(len(e.Bytes)), e.Seq
-	return f.check(e.Bytes, e.Offset)
-}
-
-func (f *follower) gap(e messages.Gap) error {
-	if e.Deltas == 0 && e.Inputs > 0 {
-		return nil
+	if f.slow > 0 && f.events%8 == 0 {
+		time.Sleep(f.slow)
 	}
-	if e.First != f.pos || e.End <= e.First || e.Deltas <= 0 {
-		return fmt.Errorf("a gap from %d to %d of %d deltas, want one from %d", e.First, e.End, e.Deltas, f.pos)
-	}
-	f.pos, f.seq = e.End, f.seq+uint64(e.Deltas)
 	return nil
 }

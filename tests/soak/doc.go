@@ -1,9 +1,9 @@
 // Command soak runs execbus under load for a long time, looks for anything that grows, and checks every answer.
 //
 //	go run ./tests/soak                      # ten minutes of everything at once
-//	go run ./tests/soak -duration 2h -parallel 16 -plot soak.svg
-//	go run ./tests/soak -commands 100000     # as many short commands, 8 at a time
-//	go run ./tests/soak -seed 42 -only 'flood|cancel'
+//	go run ./tests/soak -duration 2h -parallel 16
+//	go run ./tests/soak -seed 42 -only 'flood|watch'
+//	go run ./tests/soak -only short          # very many small commands
 //
 // It needs Linux, sh and the usual small programs (seq, cat, sleep, setsid, stty), and works as root and as an ordinary
 // user. It exits with 0 if nothing drifted and no invariant was broken, 1 otherwise, 2 for wrong usage, 3 if it could not
@@ -20,38 +20,30 @@
 // Time is cut into rounds. In some of them the warden is killed, in some it is stopped. After each round comes a quiet
 // point: all processes are ended, and all sessions but one are closed. The counts are written down when they are back at
 // their old values, or after ten seconds. The first quiet point, after a warm-up in which every scenario had its turn, is
-// the baseline. In between, the same counts are sampled every second under load: for the plot and for the columns MIN to
-// LATE.
+// the baseline.
 //
 // # What the numbers mean
 //
 // Some numbers are judged, at quiet points only. One that is above the baseline there has drifted:
 //
 //   - descriptors: the open ones of this process, the host, and as "warden descriptors" those of the warden, but without
-//     the lists of children: each of its threads that starts commands keeps its own open.
-//   - goroutines: of the host, including those of this program, but without those that the actors keep for reuse, which are
-//     at most 64. They are the same at every quiet point.
+//     the lists of children: each of its threads that starts commands keeps its own open. A terminal that leaks is one of them.
+//   - goroutines: of the host, including those of this program.
 //   - zombies: dead children of the host and of the warden that were not reaped. There must be none. Under load there are
 //     some: a leader is reaped when its tree has ended.
 //   - descendants: living processes below the warden, and processes elsewhere that carry this run's environment variable,
 //     such as daemons that lost their parents. There must be none.
-//   - ptys: terminals in use. As root outside of containers these are all that the kernel counts, without those that other
-//     processes hold. Otherwise only those that our processes hold count, because the others cannot be told apart.
 //   - heap: the Go heap of the host after a collection. It may be 5 MiB above the baseline.
 //
-// Others are only shown:
+// Others are only shown: threads (the Go runtime keeps those that it once needed), resident memory (which includes what Go has
+// not given back to the kernel yet), the terminals of the whole system, and how long it took at a quiet point until the counts
+// were back.
 //
-//   - threads and "warden threads": the Go runtime keeps threads that it once needed.
-//   - rss and "warden rss": resident memory, including memory that Go has not given back to the kernel yet.
-//   - ptys of the system: /proc/sys/kernel/pty/nr, which includes those of everyone else.
-//   - settling: how long it took at a quiet point until the counts were back, in milliseconds.
+// PEAK is the most of the samples of every second. EARLY and LATE are the medians of the first and the last quarter of the
+// quiet points, so slow growth shows even in numbers that are not judged. If a number has drifted, what was counted is shown, and
+// the name of a heap profile.
 //
-// MIN, MEDIAN and MAX are over the samples of every second. EARLY and LATE are the medians of the first and the last quarter
-// of the run, so slow growth shows even in numbers that are not judged. BASELINE, WORST and LAST are of quiet points. If the
-// heap has drifted, the name of a heap profile is shown; for the other numbers, what was counted.
-//
-// After the shutdown of the runtime everything is counted once more. Descriptors and goroutines must then be the same as
-// before its start, and no process may be left.
+// After the shutdown of the runtime everything is counted once more, and must be as it was before its start.
 //
 // # Invariants
 //
@@ -64,7 +56,7 @@
 //     one that somebody sent, and there is a status unless the leader never ran or its warden was killed;
 //   - the answer to every failed call is a *messages.Error with a code that fits the call;
 //   - no step takes a minute;
-//   - a session has no more processes than its limit and 8 guests, and it has guests only briefly if no call waits;
+//   - a session has at most 8 processes above its limit, and only briefly if no call waits;
 //   - output is exact. Floods write numbered lines, so that each byte says where it belongs. The bytes that the answers to
 //     calls kept and omitted are together those that were sent, and every kept byte is in its place. The same holds for
 //     deltas and gaps, for remembered output, for transcripts and for totals;

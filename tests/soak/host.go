@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -11,21 +12,14 @@ import (
 	"time"
 
 	"github.com/execbus/execbus"
-	"github.com/execbus/execbus/messages"
-)
-
-const (
-	// patience is how long a call, an end or a wait for an event may take. After that it counts as hung.
-	patience = time.Minute
-	// endWait is how long everything may take to end at a quiet point.
-	endWait = 20 * time.Second
+	"github.com/execbus/execbus/tests/harness"
 )
 
 // host embeds execbus: it has a runtime and its sessions.
 type host struct {
 	runtime *execbus.Runtime
 	faults  *faults
-	nonce   string
+	mark    string
 
 	// epoch is incremented before and after each killing of the warden. A step that sees it change, or sees an odd value, was
 	// disturbed.
@@ -39,8 +33,18 @@ type host struct {
 	open map[*client]bool // sessions whose ledger is being kept
 }
 
-func newHost(f *faults, nonce string) (*host, error) {
-	h := &host{faults: f, nonce: nonce, died: make(chan struct{}, 16), open: map[*client]bool{}}
+// client is one session with its ledger.
+type client struct {
+	host    *host
+	session *execbus.Session
+	name    string
+	max     int // the limit on processes
+	ledger  ledger
+	closing atomic.Bool
+}
+
+func newHost(f *faults, mark string) (*host, error) {
+	h := &host{faults: f, mark: mark, died: make(chan struct{}, 16), open: map[*client]bool{}}
 	var err error
 	h.runtime, err = execbus.Start(execbus.Options{Logger: slog.New(logWatch{Handler: slog.DiscardHandler, host: h})})
 	return h, err
@@ -48,7 +52,7 @@ func newHost(f *faults, nonce string) (*host, error) {
 
 // session opens a session whose every event is checked.
 func (h *host) session(options execbus.SessionOptions) (*client, error) {
-	options.Environment.Set = map[string]string{markVariable: h.nonce}
+	options.Environment.Set = map[string]string{markVariable: h.mark}
 	session, err := h.runtime.OpenSession(options)
 	if err != nil {
 		return nil, err
@@ -57,13 +61,23 @@ func (h *host) session(options execbus.SessionOptions) (*client, error) {
 	if c.max == 0 {
 		c.max = execbus.DefaultSessionMaxProcesses
 	}
-	if err := c.ledger.follow(h, c); err != nil {
+	if err := c.ledger.follow(c); err != nil {
 		return nil, err
 	}
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.open[c] = true
-	h.mu.Unlock()
 	return c, nil
+}
+
+// close closes the session. A call that uses it meanwhile gets an error that says so.
+func (c *client) close(ctx context.Context) {
+	c.closing.Store(true)
+	ctx, cancel := context.WithTimeout(ctx, endWait)
+	defer cancel()
+	if err := c.session.Close(ctx); err != nil {
+		c.host.faults.add(c.name, "close: %v", err)
+	}
 }
 
 // drain closes all sessions but one, and checks that every process has ended as it must.
@@ -71,7 +85,7 @@ func (h *host) drain(ctx context.Context, but *client) {
 	h.mu.Lock()
 	all := h.open
 	h.open = map[*client]bool{}
-	if all[but] {
+	if but != nil {
 		delete(all, but)
 		h.open[but] = true
 	}
@@ -91,52 +105,7 @@ func (h *host) drain(ctx context.Context, but *client) {
 			h.faults.add(but.name, "terminate all: %v", err)
 		}
 		but.ledger.settle()
-		but.ledger.restart()
 	}
-}
-
-// disturbed reports whether a warden was killed since an epoch was read.
-func (h *host) disturbed(epoch int64) bool { return epoch%2 == 1 || h.epoch.Load() != epoch }
-
-// killWarden kills the warden and waits until the runtime has noticed, and so has reported everything that was lost.
-func (h *host) killWarden() {
-	warden := newestWarden()
-	if warden == 0 {
-		return
-	}
-	h.epoch.Add(1)
-	defer h.epoch.Add(1)
-	switch killed, err := signalChild(syscall.SIGKILL, warden, os.Getpid(), wardenName); {
-	case err != nil:
-		h.faults.add("chaos", "kill the warden: %v", err)
-	case killed:
-		h.tally.add("wardens killed")
-		select {
-		case <-h.died:
-		case <-time.After(patience):
-			h.faults.add("chaos", "the runtime did not notice in %v that its warden was killed", patience)
-		}
-	}
-}
-
-// stopWarden stops the warden, as a command could. The runtime continues it. A step may only be delayed.
-func (h *host) stopWarden() {
-	switch stopped, err := signalChild(syscall.SIGSTOP, newestWarden(), os.Getpid(), wardenName); {
-	case err != nil:
-		h.faults.add("chaos", "stop the warden: %v", err)
-	case stopped:
-		h.tally.add("wardens stopped")
-	}
-}
-
-func newestWarden() int {
-	var newest proc
-	for _, p := range allProcs() {
-		if p.ppid == os.Getpid() && p.name == wardenName && !p.dead() && p.start >= newest.start {
-			newest = p
-		}
-	}
-	return newest.pid
 }
 
 // shutdown ends the runtime.
@@ -146,6 +115,36 @@ func (h *host) shutdown() {
 	if err := h.runtime.Shutdown(ctx); err != nil {
 		h.faults.add("end", "shutdown: %v", err)
 	}
+}
+
+// disturbed reports whether a warden was killed since an epoch was read.
+func (h *host) disturbed(epoch int64) bool { return epoch%2 == 1 || h.epoch.Load() != epoch }
+
+// killWarden kills the warden and waits until the runtime has noticed, and so has reported everything that was lost.
+func (h *host) killWarden() {
+	h.epoch.Add(1)
+	defer h.epoch.Add(1)
+	if h.signalWarden(syscall.SIGKILL, "wardens killed") {
+		select {
+		case <-h.died:
+		case <-time.After(patience):
+			h.faults.add("chaos", "the runtime did not notice in %v that its warden was killed", patience)
+		}
+	}
+}
+
+// stopWarden stops the warden, as a command could. The runtime continues it. A step may only be delayed.
+func (h *host) stopWarden() { h.signalWarden(syscall.SIGSTOP, "wardens stopped") }
+
+func (h *host) signalWarden(number syscall.Signal, done string) (sent bool) {
+	warden := harness.Warden(harness.Procs(), os.Getpid()).PID
+	sent, err := signalChild(number, warden, os.Getpid())
+	if err != nil {
+		h.faults.add("chaos", "%s: %v", done, err)
+	} else if sent {
+		h.tally.plus(done, 1)
+	}
+	return sent
 }
 
 // logWatch complains about every warning of the runtime, except about a warden that this program killed.
@@ -185,37 +184,49 @@ func (l logWatch) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// tally counts events, by name.
-type tally struct {
-	mu     sync.Mutex
-	counts map[string]int64
+// pool holds the sessions that all workers of a round share.
+type pool struct {
+	host  *host
+	slots []chan *client // each holds one session; room for one
+	chaos sync.WaitGroup
 }
 
-func (t *tally) add(name string) { t.plus(name, 1) }
-
-func (t *tally) plus(name string, n int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.counts == nil {
-		t.counts = map[string]int64{}
+func newPool(h *host, size int) (*pool, error) {
+	p := &pool{host: h, slots: make([]chan *client, size)}
+	for i := range p.slots {
+		c, err := h.session(execbus.SessionOptions{MaxProcesses: 8 + i, ProtectedProcesses: 2})
+		if err != nil {
+			return nil, err
+		}
+		p.slots[i] = make(chan *client, 1)
+		p.slots[i] <- c
 	}
-	t.counts[name] += n
+	return p, nil
 }
 
-func (t *tally) all() map[string]int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	all := map[string]int64{}
-	for name, n := range t.counts {
-		all[name] = n
+// swap puts a new session into a slot, and returns the old one, in which other steps may still be at work.
+func (p *pool) swap(i int, options execbus.SessionOptions) (*client, error) {
+	c, err := p.host.session(options)
+	if err != nil {
+		return nil, err
 	}
-	return all
+	old := <-p.slots[i]
+	p.slots[i] <- c
+	return old, nil
 }
 
-// statusOf describes a result for complaints.
-func statusOf(r *messages.Result) string {
-	if r == nil {
-		return "no result"
+// disturb kills or stops the warden at some moment of a round, or leaves it alone.
+func (p *pool) disturb(ctx context.Context, dice *rand.Rand, length time.Duration) {
+	act := [...]func(){nil, p.host.killWarden, p.host.stopWarden}[dice.IntN(3)]
+	if act == nil {
+		return
 	}
-	return fmt.Sprintf("process %d, running %v, %s", r.Process, r.Running, r.Status)
+	pause := time.Duration(dice.Int64N(int64(length)))
+	p.chaos.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+			act()
+		}
+	})
 }

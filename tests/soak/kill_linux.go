@@ -5,11 +5,13 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/tests/harness"
 )
 
-// signalChild signals a process if it is still the child of that parent and, if a name is given, has that name. It checks
-// this after opening the pidfd, so it cannot hit a stranger with the same number.
-func signalChild(sig syscall.Signal, pid, parent int, name string) (sent bool, err error) {
+// signalChild signals a process if it is still the child of that parent. It checks this after opening the pidfd, so it cannot
+// hit a stranger with the same number.
+func signalChild(sig syscall.Signal, pid, parent int) (sent bool, err error) {
 	if pid == 0 || parent == 0 {
 		return false, nil
 	}
@@ -18,8 +20,8 @@ func signalChild(sig syscall.Signal, pid, parent int, name string) (sent bool, e
 		return false, ignoreGone(err)
 	}
 	defer unix.Close(fd)
-	p, err := readProc(pid)
-	if err != nil || p.dead() || p.ppid != parent || name != "" && p.name != name {
+	p, err := harness.ReadProc(pid)
+	if err != nil || p.Dead() || p.PPID != parent {
 		return false, nil // it has ended
 	}
 	err = unix.PidfdSendSignal(fd, sig, nil, 0)

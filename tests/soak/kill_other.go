@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-func signalChild(syscall.Signal, int, int, string) (bool, error) {
+func signalChild(syscall.Signal, int, int) (bool, error) {
 	return false, errors.New("there are no pidfds on this platform")
 }

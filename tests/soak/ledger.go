@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 )
@@ -40,16 +41,23 @@ type entry struct {
 	epoch   int64
 	outcome outcome
 
-	started, exited, closed, ended int // events
-	process                        messages.ProcessID
-	pid                            int
-	end                            messages.ExecEnded // without the transcript
-	startedCh, endedCh             chan struct{}
+	seen               map[messages.EventKind]int // events
+	process            messages.ProcessID
+	pid                int
+	end                messages.ExecEnded // without the transcript
+	startedCh, endedCh chan struct{}
 }
+
+func newEntry(where string, w want, epoch int64) *entry {
+	return &entry{where: where, want: w, epoch: epoch, seen: map[messages.EventKind]int{}, startedCh: make(chan struct{}), endedCh: make(chan struct{})}
+}
+
+func (e *entry) started() bool { return e.seen[messages.KindExecStarted] > 0 }
+
+func (e *entry) ended() bool { return e.seen[messages.KindExecEnded] > 0 }
 
 // ledger holds every command of a session from its call until the next quiet point, and checks its events.
 type ledger struct {
-	host   *host
 	client *client
 	events *bus.Subscription
 	over   sync.WaitGroup
@@ -59,10 +67,10 @@ type ledger struct {
 	unnamed *entry // stands for commands whose calls execbus names; nil if there are none
 }
 
-func (l *ledger) follow(h *host, c *client) error {
-	l.host, l.client, l.entries = h, c, map[messages.CallID]*entry{}
-	var err error
-	l.events, err = c.session.Events(watchEnds)
+func (l *ledger) follow(c *client) (err error) {
+	l.client, l.entries = c, map[messages.CallID]*entry{}
+	l.events, err = c.session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindExecStarted, messages.KindExecExited,
+		messages.KindOutputClosed, messages.KindExecEnded}})
 	if err != nil {
 		return err
 	}
@@ -71,31 +79,24 @@ func (l *ledger) follow(h *host, c *client) error {
 			if err == nil {
 				l.note(event)
 			} else if !isCode(err, messages.ErrClosed) {
-				h.faults.add(c.name, "the subscription of the ledger ended: %v", err)
+				c.host.faults.add(c.name, "the subscription of the ledger ended: %v", err)
 			}
 		}
 	})
 	return nil
 }
 
-// expect enters a command before it is requested.
+// expect enters a command before it is requested. Without an id it allows commands that were not entered.
 func (l *ledger) expect(id messages.CallID, where string, w want) *entry {
-	e := newEntry(where, w, l.host.epoch.Load())
+	e := newEntry(where, w, l.client.host.epoch.Load())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.entries[id] = e
+	if id == "" {
+		l.unnamed = e
+	} else {
+		l.entries[id] = e
+	}
 	return e
-}
-
-// expectUnnamed allows commands that were not entered.
-func (l *ledger) expectUnnamed(where string, w want) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.unnamed = newEntry(where, w, l.host.epoch.Load())
-}
-
-func newEntry(where string, w want, epoch int64) *entry {
-	return &entry{where: where, want: w, epoch: epoch, startedCh: make(chan struct{}), endedCh: make(chan struct{})}
 }
 
 // answered notes the answer to the call that started a command. If the call was cancelled, or answered while the start
@@ -113,7 +114,7 @@ func (l *ledger) answered(e *entry, err error, unstarted bool) {
 	default:
 		e.outcome = refused
 	}
-	if err == nil && !unstarted && e.ended > 0 && e.started == 0 && e.end.Cause != messages.CauseTerminated {
+	if err == nil && !unstarted && e.ended() && !e.started() && e.end.Cause != messages.CauseTerminated {
 		l.complain(e, "its call has a result, and it never started: %s", e.end.EndRecord.String())
 	}
 }
@@ -133,74 +134,58 @@ func (l *ledger) note(event messages.Event) {
 		l.complain(&entry{where: l.client.name}, "%s of process %d, whose call %q nobody made", event.Kind(), from.Process, from.Call)
 		return
 	}
-	if e.ended > 0 {
+	if e.ended() {
 		l.complain(e, "%s of process %d behind its end", event.Kind(), from.Process)
 	}
 	if e.process != 0 && e.process != from.Process {
 		l.complain(e, "%s of process %d, and earlier events were of %d", event.Kind(), from.Process, e.process)
 	}
 	e.process = from.Process
+	if e.seen[event.Kind()]++; e.seen[event.Kind()] > 1 {
+		l.complain(e, "%s of process %d came %d times", event.Kind(), e.process, e.seen[event.Kind()])
+		return
+	}
 	switch event := event.(type) {
 	case messages.ExecStarted:
-		l.once(e, &e.started, event)
-		if e.started == 1 {
-			e.pid = event.PID
-			close(e.startedCh)
-		}
-	case messages.ExecExited:
-		l.once(e, &e.exited, event)
-	case messages.OutputClosed:
-		l.once(e, &e.closed, event)
+		e.pid = event.PID
+		close(e.startedCh)
 	case messages.ExecEnded:
 		l.ended(e, event)
-	}
-}
-
-func (l *ledger) once(e *entry, count *int, event messages.Event) {
-	*count++
-	if *count > 1 {
-		l.complain(e, "%s of process %d came %d times", event.Kind(), e.process, *count)
-	}
-	if e.started == 0 {
-		l.complain(e, "%s of process %d before its start", event.Kind(), e.process)
+	default:
+		if !e.started() {
+			l.complain(e, "%s of process %d before its start", event.Kind(), e.process)
+		}
 	}
 }
 
 // ended checks how a command ended.
 func (l *ledger) ended(e *entry, event messages.ExecEnded) {
-	e.ended++
-	if e.ended > 1 {
-		l.complain(e, "exec_ended of process %d came %d times", e.process, e.ended)
-		return
-	}
 	defer close(e.endedCh)
 	transcript := event.Transcript
 	event.Transcript = nil
 	e.end = event
-	l.host.tally.add("ended: " + string(event.Cause))
-	disturbed := l.host.disturbed(e.epoch)
-	if problem := e.judge(event, disturbed, l.client.closing.Load()); problem != "" {
+	h := l.client.host
+	h.tally.plus("ended: "+string(event.Cause), 1)
+	if problem := e.judge(event, h.disturbed(e.epoch), l.client.closing.Load()); problem != "" {
 		l.complain(e, "process %d %s: %s", e.process, event.EndRecord.String(), problem)
 	}
 	if len(event.Tree.Survivors) > 0 {
 		l.complain(e, "process %d left survivors: %+v", e.process, event.Tree.Survivors)
 	}
 	if out := e.want.output; out != nil {
-		l.host.tally.plus("bytes checked", int64(len(transcript)))
+		h.tally.plus("bytes checked", int64(len(transcript)))
 		if err := out.transcript(transcript, event.Total); err != nil {
 			l.complain(e, "process %d: %v", e.process, err)
 		}
 		if e.asMeant() && event.Total != out.total() {
-			l.complain(e, "process %d returned %d and has %d bytes of output, %d were sent", e.process, e.want.codes[0],
-				event.Total, out.total())
+			l.complain(e, "process %d returned %d and has %d bytes of output, %d were sent", e.process, e.want.codes[0], event.Total, out.total())
 		}
 	}
 }
 
 // judge compares an end with the allowed ones.
 func (e *entry) judge(end messages.ExecEnded, disturbed, closing bool) string {
-	status := end.Status
-	switch status.Kind {
+	switch status := end.Status; status.Kind {
 	case messages.ExitCode:
 		if !slices.Contains(e.want.codes, status.Number) {
 			return "its leader cannot have returned this"
@@ -210,31 +195,23 @@ func (e *entry) judge(end messages.ExecEnded, disturbed, closing bool) string {
 			return "nobody sent it a signal"
 		}
 	case messages.ExitNone:
-		if e.started > 0 && !disturbed {
+		if e.started() && !disturbed {
 			return "it ran and has no status"
 		}
 	default:
 		return "this is no kind of status"
 	}
-	switch end.Cause {
-	case messages.CauseExited:
-		if status.Kind == messages.ExitNone || e.exited == 0 {
-			return "it has exited, but not been told to"
-		}
-	case messages.CauseTerminated:
-		if end.By == "" {
-			return "nobody terminated it"
-		}
-	case messages.CauseSpawnFailed:
-		if e.started > 0 || !e.want.unborn && !disturbed && !closing && e.outcome == accepted {
-			return "it has started, or had to"
-		}
-	default:
-		if !disturbed {
-			return "nothing has failed"
-		}
-	}
-	if e.started > 0 && (e.exited == 0 || e.closed == 0) && !disturbed {
+	exited, closed := e.seen[messages.KindExecExited] > 0, e.seen[messages.KindOutputClosed] > 0
+	switch {
+	case end.Cause == messages.CauseExited && (end.Status.Kind == messages.ExitNone || !exited):
+		return "it has exited, but not been told to"
+	case end.Cause == messages.CauseTerminated && end.By == "":
+		return "nobody terminated it"
+	case end.Cause == messages.CauseSpawnFailed && (e.started() || !e.want.unborn && !disturbed && !closing && e.outcome == accepted):
+		return "it has started, or had to"
+	case end.Cause != messages.CauseExited && end.Cause != messages.CauseTerminated && end.Cause != messages.CauseSpawnFailed && !disturbed:
+		return "nothing has failed"
+	case e.started() && (!exited || !closed) && !disturbed:
 		return "its exit or the end of its output was not told"
 	}
 	return ""
@@ -242,60 +219,42 @@ func (e *entry) judge(end messages.ExecEnded, disturbed, closing bool) string {
 
 // asMeant reports whether the leader ran undisturbed to its end.
 func (e *entry) asMeant() bool {
-	return e.ended > 0 && e.end.Cause == messages.CauseExited && e.end.Status == messages.StatusExited(e.want.codes[0])
+	return e.ended() && e.end.Cause == messages.CauseExited && e.end.Status == messages.StatusExited(e.want.codes[0])
 }
 
 func (l *ledger) complain(e *entry, format string, args ...any) {
-	l.host.faults.add(e.where+" in "+l.client.name, format, args...)
+	l.client.host.faults.add(e.where+" in "+l.client.name, format, args...)
 }
 
-// settle waits until every command that was taken has ended, and complains about those that have not.
+// settle waits until every command that was taken has ended, complains about those that have not, and forgets them all. It
+// complains about later events of them.
 func (l *ledger) settle() {
 	deadline := time.NewTimer(endWait)
 	defer deadline.Stop()
-	for _, e := range l.all() {
-		l.mu.Lock()
-		owed := e.outcome != refused
-		if !owed && e.started > 0 && !l.host.disturbed(e.epoch) {
-			l.complain(e, "its call was refused, and it ran as process %d", e.process)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.entries {
+		if e.outcome == refused {
+			if e.started() && !l.client.host.disturbed(e.epoch) {
+				l.complain(e, "its call was refused, and it ran as process %d", e.process)
+			}
+			continue
 		}
 		l.mu.Unlock()
-		if !owed {
-			continue
-		}
-		select {
-		case <-e.endedCh:
-			continue
-		default:
-		}
+		late := false
 		select {
 		case <-e.endedCh:
 		case <-deadline.C:
+			late = true
 			deadline.Reset(0) // the others have had their time by now
-			l.mu.Lock()
-			l.complain(e, "no exec_ended came (process %d, outcome %d, %d starts, %d exits, %d closings)",
-				e.process, e.outcome, e.started, e.exited, e.closed)
-			l.mu.Unlock()
+		}
+		l.mu.Lock()
+		if late && !e.ended() {
+			l.complain(e, "no exec_ended came (process %d, outcome %d, %v)", e.process, e.outcome, e.seen)
 		}
 	}
-}
-
-func (l *ledger) all() []*entry {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := make([]*entry, 0, len(l.entries))
-	for _, e := range l.entries {
-		all = append(all, e)
-	}
-	return all
-}
-
-// restart forgets commands that have ended. It complains about later events of them.
-func (l *ledger) restart() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.host.tally.plus("commands", int64(len(l.entries)))
-	l.entries = map[messages.CallID]*entry{}
+	l.client.host.tally.plus("commands", int64(len(l.entries)))
+	l.entries, l.unnamed = map[messages.CallID]*entry{}, nil
 }
 
 // lateEvents is how long a ledger waits for events that should not come.
@@ -307,5 +266,4 @@ func (l *ledger) finish() {
 	time.Sleep(lateEvents)
 	l.events.Close()
 	l.over.Wait()
-	l.restart()
 }

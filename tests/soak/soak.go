@@ -4,241 +4,272 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"runtime/pprof"
-	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/tests/harness"
 )
 
-// settleWait is how long the counts may take at a quiet point until they are back.
-const settleWait = 10 * time.Second
+const (
+	// patience is how long a call, an end or a wait for an event may take. After that it counts as hung; after twice as long it is
+	// certain to hang, because even the end of its context has not ended it.
+	patience = time.Minute
+	// endWait is how long everything may take to end at a quiet point, and settleWait how long the counts may take until they are
+	// back. settlePause is the time between two looks.
+	endWait     = 20 * time.Second
+	settleWait  = 10 * time.Second
+	settlePause = 50 * time.Millisecond
+	samplePause = time.Second
 
-// load keeps execbus busy between two quiet points.
-type load interface {
-	// warm lets every scenario happen once, before the baseline.
-	warm(ctx context.Context)
-	// round works for a while. It returns false when the load is complete.
-	round(ctx context.Context, n int) bool
-	// progress returns part of a progress line.
-	progress() string
-}
+	// Bounds of a round.
+	shortestRound = time.Second
+	longestRound  = 20 * time.Second
+	roundsWanted  = 12
+
+	// warmUp is how many commands it takes to fill the memory of a session.
+	warmUp = 80
+)
 
 // soak is one run.
 type soak struct {
 	arguments
-	out     *display
-	faults  *faults
-	watcher *watcher
-	sampler *sampler
-	judge   *judge
-	host    *host
-	home    *client // the session that lives as long as the runtime
-	crew    *crew
-	load    load
-	before  sample // before the runtime was started
-
-	interrupted bool
-	hung        bool // a worker hangs
+	progress *harness.Progress
+	faults   *faults
+	watcher  *watcher
+	judge    *judge
+	host     *host
+	home     *client // the session that lives as long as the runtime
+	before   sample  // before the runtime was started
+	done     atomic.Int64
+	hung     chan struct{} // a worker hangs
+	hangs    sync.Once
+	ending   chan struct{} // nobody looks at the counts any more
+	watched  chan struct{}
 }
 
-func newSoak(a arguments, progress io.Writer) (*soak, error) {
-	s := &soak{arguments: a, out: newDisplay(progress)}
-	s.faults = &faults{began: s.out.began, say: s.out}
-	s.judge = &judge{faults: s.faults}
-	if a.plot != "" { // now rather than after hours
-		if err := os.WriteFile(a.plot, nil, 0o644); err != nil {
-			return nil, err
-		}
-	}
-	mark := nonce()
+func newSoak(a arguments, progress *harness.Progress) (*soak, error) {
+	s := &soak{arguments: a, progress: progress, faults: &faults{say: progress}, hung: make(chan struct{}), ending: make(chan struct{}), watched: make(chan struct{})}
+	s.judge = &judge{name: "quiet point", faults: s.faults}
+	mark := fmt.Sprintf("soak-%d-%x", os.Getpid(), time.Now().UnixNano()) // distinguishes this run's processes from any other's
 	var err error
 	if s.watcher, err = newWatcher(mark); err != nil {
 		return nil, err
 	}
-	if err := wakePoller(); err != nil {
+	r, w, err := os.Pipe() // makes the Go runtime open the descriptors of its poller, so that they are counted from the beginning
+	if err := errors.Join(err, r.Close(), w.Close()); err != nil {
 		return nil, err
 	}
-	s.crew = newCrew(a.parallel)
-	s.load = s.chooseLoad()
-	s.sampler = startSampler(s)
-	s.before, _ = s.sampler.take()
+	go s.watch()
+	s.before, _ = s.watcher.take()
 	if s.host, err = newHost(s.faults, mark); err != nil {
-		s.sampler.stop()
 		return nil, err
 	}
-	s.home, err = s.host.session(execbus.SessionOptions{MaxProcesses: 16 + 4*a.parallel})
-	if err != nil {
+	if s.home, err = s.host.session(execbus.SessionOptions{MaxProcesses: 16 + 4*a.parallel}); err != nil {
 		s.host.shutdown()
-		s.sampler.stop()
-		return nil, err
 	}
-	return s, nil
-}
-
-// wakePoller makes the Go runtime open the descriptors of its poller, so that they are counted from the beginning.
-func wakePoller() error {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	return errors.Join(r.Close(), w.Close())
-}
-
-func (s *soak) chooseLoad() load {
-	if s.commands > 0 {
-		return &commands{soak: s, left: s.commands}
-	}
-	return &mix{soak: s, scenarios: matching(s.only)}
+	return s, err
 }
 
 // title describes this run.
 func (s *soak) title() string {
-	what := fmt.Sprintf("%v of everything", s.duration)
-	if s.commands > 0 {
-		what = fmt.Sprintf("%d commands", s.commands)
-	}
-	return fmt.Sprintf("soak: %s, %d at a time, seed %d", what, s.parallel, s.seed)
+	return fmt.Sprintf("soak: %v of everything, %d at a time, seed %d", s.duration, s.parallel, s.seed)
 }
 
 // run does everything from the warm-up to the shutdown.
 func (s *soak) run(ctx context.Context) {
-	s.out.say("%s; %s, %d cores, uid %d", s.title(), runtime.Version(), runtime.GOMAXPROCS(0), os.Getuid())
-	s.load.warm(ctx)
-	s.quiet(ctx)
-	s.sampler.keep(true)
-	for n, more := 0, true; more && ctx.Err() == nil && !s.hung && !s.faults.tooMany(); n++ {
-		more = s.load.round(ctx, n)
+	s.progress.Say("%s; %s, %d cores, uid %d", s.title(), runtime.Version(), runtime.GOMAXPROCS(0), os.Getuid())
+	defer func() {
+		close(s.ending)
+		<-s.watched
+	}()
+	ok := s.round(ctx, s.warmUp)
+	began, length := time.Now(), min(max(s.duration/roundsWanted, shortestRound), longestRound)
+	steps, all := make([]int, s.parallel), matching(s.only) // the steps by worker: taken so far
+	for n := 0; ok; n++ {
 		s.quiet(ctx)
+		if ctx.Err() != nil || s.faults.tooMany() || time.Since(began) >= s.duration {
+			s.end()
+			return
+		}
+		ok = s.round(ctx, func(p *pool) supply {
+			deadline := time.Now().Add(min(length, s.duration-time.Since(began)))
+			p.disturb(ctx, s.dice(maxParallel+1, n), length)
+			return func(worker int) *step {
+				if time.Now().After(deadline) {
+					return nil
+				}
+				dice, name := s.dice(worker, steps[worker]), fmt.Sprintf("w%d.%d", worker, steps[worker])
+				steps[worker]++
+				chosen := draw(dice, all)
+				return s.step(p, dice, name, chosen, chosen.name == "short" && dice.IntN(2) == 0)
+			}
+		})
 	}
-	s.sampler.keep(false)
-	s.interrupted = ctx.Err() != nil
-	if !s.hung {
-		s.end()
+}
+
+// supply returns the next step of a worker, or nil at the end of a round.
+type supply func(worker int) *step
+
+// warmUp lets every scenario happen once, and fills the memory of the session that lives longest.
+func (s *soak) warmUp(p *pool) supply {
+	var next atomic.Int64
+	all := matching(s.only)
+	return func(int) *step {
+		n := int(next.Add(1)) - 1
+		if n >= len(all)+warmUp {
+			return nil
+		}
+		chosen := scenario{name: "short", run: (*step).short}
+		if n < len(all) {
+			chosen = all[n]
+		}
+		return s.step(p, s.dice(maxParallel, n), fmt.Sprintf("warm.%d", n), chosen, n >= len(all))
 	}
-	s.sampler.stop()
+}
+
+// step makes a step, in one of the sessions that all workers share or in the one that lives longest.
+func (s *soak) step(p *pool, dice *rand.Rand, name string, chosen scenario, home bool) *step {
+	slot := dice.IntN(len(p.slots))
+	c := <-p.slots[slot]
+	p.slots[slot] <- c
+	if home {
+		c = s.home
+	}
+	return &step{host: s.host, pool: p, slot: slot, client: c, dice: dice, name: name, scenario: chosen, epoch: s.host.epoch.Load()}
+}
+
+// round lets every worker take steps until there are no more. It returns false if one hangs.
+func (s *soak) round(ctx context.Context, supplied func(p *pool) supply) bool {
+	p, err := newPool(s.host, max(2, s.parallel/2))
+	if err != nil {
+		s.faults.add("round", "open session: %v", err)
+		return false
+	}
+	next := supplied(p)
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	for worker := range s.parallel {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				st := next(worker)
+				if st == nil {
+					return
+				}
+				s.take(ctx, st)
+			}
+		})
+	}
+	go func() {
+		all.Wait()
+		p.chaos.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-s.hung:
+		return false
+	}
+}
+
+// take takes one step.
+func (s *soak) take(ctx context.Context, st *step) {
+	hangs := time.AfterFunc(2*patience, func() {
+		s.faults.add(st.where(), "hangs; this run ends here")
+		buffer := make([]byte, 1<<20)
+		_, _ = s.progress.Write(buffer[:runtime.Stack(buffer, true)])
+		s.hangs.Do(func() { close(s.hung) })
+	})
+	defer hangs.Stop()
+	var cancel context.CancelFunc
+	st.ctx, cancel = context.WithTimeout(ctx, patience)
+	defer cancel()
+	st.do(st.scenario.run)
+	if st.ctx.Err() != nil && ctx.Err() == nil {
+		st.fault("took more than %v", patience)
+	}
+	s.host.tally.plus("step: "+st.scenario.name, 1)
+	s.done.Add(1)
+}
+
+// watch looks at the counts under load, and shows the progress.
+func (s *soak) watch() {
+	defer close(s.watched)
+	for ticker := time.Tick(samplePause); ; {
+		select {
+		case <-s.ending:
+			return
+		case <-ticker:
+		}
+		one, _ := s.watcher.take()
+		s.judge.peak(one)
+		text := fmt.Sprintf("%d steps", s.done.Load())
+		for q := range quantities {
+			text += fmt.Sprintf(", %s %s", facts[q].name, facts[q].show(one[q]))
+		}
+		_, broken := s.faults.all()
+		s.progress.At("%d broken, %s", broken, text)
+	}
 }
 
 // quiet lets everything end, and compares the counts with the baseline.
 func (s *soak) quiet(ctx context.Context) {
-	if s.hung {
-		return
-	}
 	s.host.drain(context.WithoutCancel(ctx), s.home)
 	s.probe(ctx)
-	began := time.Now()
-	s.judge.begin()
-	for {
-		one, c := s.sampler.take()
-		one.values[settling] = time.Since(began).Milliseconds()
-		over := time.Since(began) > settleWait
-		if s.judge.settled(one) || over {
-			s.explain(s.judge.add(one), c)
-			return
-		}
-		time.Sleep(settlePause)
-	}
+	s.settle(s.judge)
 }
 
-// settlePause is the time between two looks at a quiet point.
-const settlePause = 50 * time.Millisecond
+// settle looks until the counts are back, or should be.
+func (s *soak) settle(j *judge) {
+	for began := time.Now(); ; time.Sleep(settlePause) {
+		one, c := s.watcher.take()
+		one[settling] = time.Since(began).Milliseconds()
+		if j.settled(one) || time.Since(began) > settleWait {
+			s.explain(j.add(one), c)
+			return
+		}
+	}
+}
 
 // probe runs a command on a terminal and one on pipes. So there is a warden, and it has run a command.
 func (s *soak) probe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	for i, tty := range []bool{true, false} {
-		name := fmt.Sprintf("quiet%d.%d", len(s.judge.points), i)
-		st := &step{ctx: ctx, host: s.host, client: s.home, dice: s.dice(0, i), name: name, scenario: "probe", epoch: s.host.epoch.Load()}
-		command := sh(tty, "exit 23")
-		if _, result := st.exec(ctx, command, want{codes: []int{23}, output: &flood{tty: tty}}); result == nil {
-			s.faults.add(name, "no command can be run at a quiet point")
-		}
+		st := &step{ctx: ctx, host: s.host, client: s.home, dice: s.dice(0, i), name: fmt.Sprintf("quiet%d.%d", len(s.judge.points), i),
+			scenario: scenario{name: "probe"}, epoch: s.host.epoch.Load()}
+		st.do(func(st *step) {
+			if _, result := st.exec(ctx, sh(tty, "exit 23"), want{codes: []int{23}, output: &flood{tty: tty}}); result == nil {
+				st.fault("no command can be run at a quiet point")
+			}
+		})
 	}
 	s.home.ledger.settle()
-	s.home.ledger.restart()
 }
 
-// explain describes what is behind a drift.
+// explain describes what may be behind a drift.
 func (s *soak) explain(drifted []quantity, c census) {
-	for _, q := range drifted {
-		switch q {
-		case goroutines:
-			_ = pprof.Lookup("goroutine").WriteTo(s.out, 1)
-		case heap:
-			s.out.say("heap profile: %s", heapProfile())
-		case zombies:
-			s.out.say("zombies: %s", names(c.zombies))
-		case descendants:
-			s.out.say("descendants: %s", names(c.descendants))
-		case descriptors, wardenDescriptors:
-			s.out.say("descriptors of the host: %s", targets(os.Getpid()))
-			s.out.say("descriptors of the warden: %s", targets(c.warden.pid))
-		}
+	if len(drifted) == 0 {
+		return
 	}
-}
-
-// heapProfile writes a heap profile to a file and returns its name.
-func heapProfile() string {
-	file, err := os.CreateTemp("", "soak-heap-*.pprof")
-	if err != nil {
-		return err.Error()
+	_ = pprof.Lookup("goroutine").WriteTo(s.progress, 1)
+	s.progress.Say("zombies: %+v\ndescendants: %+v\ndescriptors of the host: %q\ndescriptors of the warden: %q", c.zombies, c.descendants,
+		targets(os.Getpid()), targets(c.warden.PID))
+	if file, err := os.CreateTemp("", "soak-heap-*.pprof"); err == nil {
+		err = errors.Join(pprof.Lookup("heap").WriteTo(file, 0), file.Close())
+		s.progress.Say("heap profile: %s %v", file.Name(), err)
 	}
-	if err := errors.Join(pprof.Lookup("heap").WriteTo(file, 0), file.Close()); err != nil {
-		return err.Error()
-	}
-	return file.Name()
-}
-
-func names(all []proc) string {
-	text := ""
-	for _, p := range all {
-		text += fmt.Sprintf("%s (pid %d, parent %d, state %c) ", p.name, p.pid, p.ppid, p.state)
-	}
-	return text
-}
-
-// targets lists what the descriptors of a process refer to.
-func targets(pid int) []string {
-	dir := fmt.Sprintf("/proc/%d/fd/", pid)
-	var all []string
-	for _, fd := range entries(dir) {
-		if target, err := os.Readlink(dir + fd); err == nil {
-			all = append(all, target)
-		}
-	}
-	slices.Sort(all)
-	return all
 }
 
 // end shuts the runtime down. After that everything must be as it was before its start.
 func (s *soak) end() {
 	s.host.drain(context.Background(), nil)
 	s.host.shutdown()
-	var one sample
-	var c census
-	for began := time.Now(); time.Since(began) < settleWait; time.Sleep(settlePause) {
-		one, c = s.sampler.take()
-		if s.leftovers(one, c) == "" {
-			return
-		}
-	}
-	s.faults.add("end", "after the shutdown there is left: %s", s.leftovers(one, c))
-	s.explain([]quantity{goroutines, descriptors}, c)
-}
-
-func (s *soak) leftovers(one sample, c census) string {
-	text := ""
-	for _, q := range []quantity{descriptors, goroutines, zombies, descendants, ptys} {
-		if now, then := one.values[q], s.before.values[q]; now > then {
-			text += fmt.Sprintf("%d %s (before the start %d) ", now, facts[q].name, then)
-		}
-	}
-	if c.warden.pid != 0 {
-		text += fmt.Sprintf("the warden (pid %d) ", c.warden.pid)
-	}
-	return text
+	s.settle(&judge{name: "after the shutdown", faults: s.faults, points: []sample{s.before}, except: []quantity{heap}})
 }
