@@ -256,7 +256,7 @@ func (n *Newborn) familyOutcome() error {
 	failed := unix.Errno(load(&r.first.errno)) | unix.Errno(load(&r.command.errno))
 	names, at := n.familyStep()
 	const executes = 2 // the last step but one
-	if failed == 0 && r.borne() && at >= len(names)-executes && !n.died() {
+	if failed == 0 && r.borne() && at >= len(names)-executes && !n.Died() {
 		return nil
 	}
 	_ = n.Kill()

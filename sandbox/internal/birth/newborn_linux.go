@@ -103,10 +103,10 @@ func (n *Newborn) call(s *slab) (pid, errno uintptr) {
 // Plain reports whether syscall.ForkExec started the process, without the steps that it leaves out.
 func (n *Newborn) Plain() bool { return n.slab == nil }
 
-// Prompt waits until the newborn has executed its program or died, but at most this long. Wait must follow. The kernel does not
-// clear the word of a newborn that dumps core before Linux 5.17.
+// Prompt waits until the newborn has executed its program or died, but at most this long. Wait must follow. Of one that dumps core
+// Prompt does not know that it has died before Linux 5.17.
 func (n *Newborn) Prompt(most time.Duration) (over bool) {
-	return n.Plain() || n.await(time.Now().Add(most)) || n.died()
+	return n.Plain() || n.await(time.Now().Add(most))
 }
 
 // Over reports whether the newborn is known to have executed its program or died. It waits for nothing, and may be called while
@@ -131,7 +131,7 @@ func (n *Newborn) Wait() error {
 		return nil
 	}
 	for !n.await(time.Now().Add(lookAgain)) {
-		if n.died() {
+		if n.Died() {
 			break
 		}
 	}
@@ -207,8 +207,8 @@ func (n *Newborn) outcome() error {
 	return &Error{Step: n.steps.name(at), Index: n.steps.index(at), Errno: errno}
 }
 
-// died reports whether the newborn has ended.
-func (n *Newborn) died() bool {
+// Died reports whether the newborn has ended.
+func (n *Newborn) Died() bool {
 	var fds = []unix.PollFd{{Fd: int32(n.PIDFD), Events: unix.POLLIN}}
 	count, err := unix.Poll(fds, 0)
 	return err == nil && count > 0

@@ -129,6 +129,9 @@ func (s Spec) steps(steps []birth.Step, many bool) []birth.Step {
 // Prompt waits at most this long until the leader has executed its program or failed to, and reports whether it has.
 func (t *Tree) Prompt(most time.Duration) bool { return t.newborn.Prompt(most) }
 
+// Died reports whether the leader has ended. Executed must not have been called.
+func (t *Tree) Died() bool { return t.newborn.Died() }
+
 // Apart reports whether the leader needs no descriptor of this process any more, other than those in Spec that it has by then.
 func (t *Tree) Apart() bool {
 	t.forest.mu.Lock()

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// prompt is how long a birth usually takes at most. The bearer waits for it that long. The end of a later one can hang, too, so a
-	// goroutine concludes it.
+	// prompt is how long a birth usually takes at most. The end of a later one can hang, too, so a goroutine concludes it.
 	prompt = 5 * time.Millisecond
-	// longestLook is the time, at most, between two looks at a birth that takes longer.
-	longestLook = 50 * time.Millisecond
+	// shortestLook and longestLook bound the time between two looks at births. Usually something else wakes the bearer before.
+	shortestLook = time.Millisecond
+	longestLook  = 50 * time.Millisecond
 )
 
 // newborn is a leader from its birth on. Until the end of its tree little of it may be left.
@@ -24,21 +24,24 @@ type newborn struct {
 	tree   *tree.Tree
 	failed func() // called if the birth fails; may be nil
 	begun  time.Time
-	due    time.Time // when to check whether it has executed its program
 }
 
-// begun attends to a birth. No thread waits for one that takes long.
+// begun attends to a birth. Only if it is the only one the bearer waits for it: many that begin at once go on beside each other, and
+// no thread waits for one that takes long.
 func (w *warden) begun(n *newborn) {
 	files := n.start.files
 	n.start = start{id: n.start.id, spec: &wire.Start{Level: n.start.spec.Level}, unshared: n.start.unshared} // the rest may be large
 	n.begun = time.Now()
-	over := n.tree.Prompt(prompt)
-	w.closeAfter(files, n.tree) // soon: the output of a terminal does not end while we hold it open
-	if over {
-		w.executed(n, n.tree.Executed())
-	} else {
-		w.newborns = append(w.newborns, n)
+	if w.newborns = append(w.newborns, n); len(w.newborns) == 1 && len(w.births) == 0 && !w.requested() {
+		n.tree.Prompt(prompt)
 	}
+	w.closeAfter(files, n.tree) // soon: the output of a terminal does not end while we hold it open
+}
+
+// requested reports whether the host has sent something.
+func (w *warden) requested() bool {
+	sent, _ := unix.Poll([]unix.PollFd{{Fd: socketFD, Events: unix.POLLIN}}, 0)
+	return sent > 0 || w.conn.Pending()
 }
 
 // leave has a goroutine conclude a birth.
@@ -103,7 +106,8 @@ func (w *warden) exit(fd int32) {
 	}
 }
 
-// attend looks at the births that take long and are due, and returns how long the others can wait; negative if there are none.
+// attend answers the starts whose leaders have executed their programs, and returns how long the others can wait for the next look;
+// negative if there are none.
 func (w *warden) attend() (next time.Duration) {
 	next = -1
 	if len(w.newborns) == 0 {
@@ -112,16 +116,17 @@ func (w *warden) attend() (next time.Duration) {
 	now := time.Now()
 	waiting := w.newborns[:0]
 	for _, n := range w.newborns {
-		if !now.Before(n.due) {
-			if n.tree.Prompt(0) {
-				w.leave(n)
-				continue
+		age := now.Sub(n.begun)
+		switch late := age > prompt; {
+		case late && (n.tree.Prompt(0) || n.tree.Died()):
+			w.leave(n)
+		case !late && n.tree.Prompt(0):
+			w.executed(n, n.tree.Executed())
+		default:
+			waiting = append(waiting, n)
+			if wait := min(max(age/8, shortestLook), longestLook); next < 0 || wait < next {
+				next = wait
 			}
-			n.due = now.Add(min(now.Sub(n.begun)/8, longestLook))
-		}
-		waiting = append(waiting, n)
-		if wait := n.due.Sub(now); next < 0 || wait < next {
-			next = wait
 		}
 	}
 	clear(w.newborns[len(waiting):])
