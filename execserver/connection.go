@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,14 +34,14 @@ type connection struct {
 	handshake   *time.Timer
 
 	// mu guards the processes that have something to send, which are marked in calls that must not block, and the operations on files.
-	mu     sync.Mutex
-	marked map[*process]bool
-	work   chan struct{} // has room for one entry: some are marked
-	uses   []*use        // in the order of their requests
+	mu         sync.Mutex
+	marked     map[*process]bool
+	work       chan struct{} // has room for one entry: some are marked
+	operations []*operation  // in the order of their requests
 }
 
-// errRude ends a connection whose client breaks the protocol.
-var errRude = errors.New("the client does not keep to the protocol")
+// errProtocol ends a connection whose client breaks the protocol.
+var errProtocol = errors.New("the client does not keep to the protocol")
 
 // ServeConn serves one client over a connection of package wire, until the client is gone or ctx ends. The client's session
 // outlives the connection. ServeConn is for the tests and the clients below this package, which reach a server in the same process
@@ -106,7 +107,7 @@ func (c *connection) read() error {
 				return err
 			}
 		default:
-			return errRude // a response, and the server has asked nothing
+			return errProtocol // a response, and the server has asked nothing
 		}
 	}
 }
@@ -120,14 +121,14 @@ func (c *connection) notified(message wire.Message) error {
 	case message.Method == wire.ProcessAcknowledge && c.initialized:
 		var params wire.AcknowledgeParams
 		if wire.DecodeParams(message.Params, &params) != nil {
-			return errRude
+			return errProtocol
 		}
 		if p := c.session.find(params.ProcessID); p != nil {
 			p.acknowledge(params.Seq)
 		}
 		return nil
 	}
-	return errRude
+	return errProtocol
 }
 
 // request begins a request, and answers it if it need not wait. A request that waits counts until its answer is being sent, so that
@@ -211,11 +212,8 @@ func (c *connection) initialize(raw json.RawMessage) (later, error) {
 // supported returns those of the wanted extensions that the server has.
 func supported(wanted []wire.Extension) (found []wire.Extension) {
 	for _, extension := range []wire.Extension{wire.ExtensionFlow, wire.ExtensionEnds, wire.ExtensionRaw} {
-		for _, name := range wanted {
-			if name == extension {
-				found = append(found, extension)
-				break
-			}
+		if slices.Contains(wanted, extension) {
+			found = append(found, extension)
 		}
 	}
 	return found

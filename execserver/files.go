@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/messages"
 )
 
 // Bounds of the methods about files.
@@ -23,17 +24,17 @@ const (
 	maxLarge       = 8        // operations of a connection whose answers are large, until these are being sent
 )
 
-// use is an operation on files or on a process. On one connection operations on the same path, handle or process take effect in the order
+// operation is a request on files or on a process. On one connection operations on the same path, handle or process take effect in the order
 // of their requests, and so do those that change a directory and something below it.
-type use struct {
+type operation struct {
 	on      []string // paths, handles and processes
 	changes bool     // it does not only read
 	large   bool     // its answer is large
 	done    chan struct{}
 }
 
-// before reports whether an operation has to wait for an earlier one.
-func (u *use) before(later *use) bool {
+// precedes reports whether an operation has to wait for an earlier one.
+func (u *operation) precedes(later *operation) bool {
 	if !u.changes && !later.changes {
 		return false
 	}
@@ -47,30 +48,30 @@ func (u *use) before(later *use) bool {
 	return false
 }
 
-// beginUse notes an operation, and returns those for which it has to wait.
-func (c *connection) beginUse(u *use) (first []*use) {
+// beginOperation notes an operation, and returns those for which it has to wait.
+func (c *connection) beginOperation(u *operation) (first []*operation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, earlier := range c.uses {
-		if earlier.before(u) {
+	for _, earlier := range c.operations {
+		if earlier.precedes(u) {
 			first = append(first, earlier)
 		}
 	}
 	u.done = make(chan struct{})
-	c.uses = append(c.uses, u)
+	c.operations = append(c.operations, u)
 	return first
 }
 
-func (c *connection) endUse(u *use) {
+func (c *connection) endOperation(u *operation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.uses = slices.DeleteFunc(c.uses, func(other *use) bool { return other == u })
+	c.operations = slices.DeleteFunc(c.operations, func(other *operation) bool { return other == u })
 	close(u.done)
 }
 
-// awaitUses waits until operations are over.
-func awaitUses(ctx context.Context, uses []*use) error {
-	for _, one := range uses {
+// awaitOperations waits until operations are over.
+func awaitOperations(ctx context.Context, list []*operation) error {
+	for _, one := range list {
 		select {
 		case <-one.done:
 		case <-ctx.Done():
@@ -80,12 +81,12 @@ func awaitUses(ctx context.Context, uses []*use) error {
 	return nil
 }
 
-// using runs an operation on files in a goroutine of its own: a file system may never answer. If the connection ends, using does not
+// operate runs an operation on files in a goroutine of its own: a file system may never answer. If the connection ends, operate does not
 // wait for that goroutine.
-func using(c *connection, u *use, do func() (any, error)) (later, error) {
-	first := c.beginUse(u)
+func operate(c *connection, u *operation, do func() (any, error)) (later, error) {
+	first := c.beginOperation(u)
 	return func(ctx context.Context) (any, error) {
-		if err := awaitUses(ctx, first); err != nil {
+		if err := awaitOperations(ctx, first); err != nil {
 			return nil, err
 		}
 		if u.large {
@@ -100,7 +101,7 @@ func using(c *connection, u *use, do func() (any, error)) (later, error) {
 		var err error
 		go func() {
 			defer func() {
-				c.endUse(u)
+				c.endOperation(u)
 				<-c.server.files
 			}()
 			result, err = do()
@@ -142,8 +143,8 @@ func unconfined(sandbox *any) error {
 	return wire.Refuse(wire.InvalidParams, "params.sandbox cannot be enforced for files; leave it out, or use a command")
 }
 
-// at calls using for one path.
-func at(c *connection, u *use, path string, sandbox *any, do func(l location) (any, error)) (later, error) {
+// onPath calls operate for one path.
+func onPath(c *connection, u *operation, path string, sandbox *any, do func(l location) (any, error)) (later, error) {
 	if err := unconfined(sandbox); err != nil {
 		return nil, err
 	}
@@ -152,7 +153,7 @@ func at(c *connection, u *use, path string, sandbox *any, do func(l location) (a
 		return nil, err
 	}
 	u.on = append(u.on, l.path)
-	return using(c, u, func() (any, error) {
+	return operate(c, u, func() (any, error) {
 		result, err := do(l)
 		if err != nil {
 			return nil, fileFault(l.path, err)
@@ -179,7 +180,7 @@ func (l location) regular(flag int) (*os.File, error) {
 }
 
 func readFile(c *connection, params wire.FileParams) (later, error) {
-	return at(c, &use{large: true}, params.Path, params.Sandbox, func(l location) (any, error) {
+	return onPath(c, &operation{large: true}, params.Path, params.Sandbox, func(l location) (any, error) {
 		file, err := l.regular(os.O_RDONLY)
 		if err != nil {
 			return nil, err
@@ -194,7 +195,7 @@ func readFile(c *connection, params wire.FileParams) (later, error) {
 }
 
 func writeFile(c *connection, params wire.WriteFileParams) (later, error) {
-	return at(c, &use{changes: true}, params.Path, params.Sandbox, func(l location) (any, error) {
+	return onPath(c, &operation{changes: true}, params.Path, params.Sandbox, func(l location) (any, error) {
 		file, err := l.regular(os.O_WRONLY | os.O_CREATE)
 		if err != nil {
 			return nil, err
@@ -208,7 +209,7 @@ func writeFile(c *connection, params wire.WriteFileParams) (later, error) {
 }
 
 func createDirectory(c *connection, params wire.CreateDirectoryParams) (later, error) {
-	return at(c, &use{changes: true}, params.Path, params.Sandbox, func(l location) (any, error) {
+	return onPath(c, &operation{changes: true}, params.Path, params.Sandbox, func(l location) (any, error) {
 		if params.Recursive != nil && *params.Recursive {
 			return wire.Empty{}, l.in.MkdirAll(l.name, 0o777)
 		}
@@ -217,7 +218,7 @@ func createDirectory(c *connection, params wire.CreateDirectoryParams) (later, e
 }
 
 func getMetadata(c *connection, params wire.FileParams) (later, error) {
-	return at(c, &use{}, params.Path, params.Sandbox, func(l location) (any, error) {
+	return onPath(c, &operation{}, params.Path, params.Sandbox, func(l location) (any, error) {
 		itself, err := l.in.Lstat(l.name)
 		if err != nil {
 			return nil, err
@@ -258,7 +259,7 @@ func (l location) below(name string) location {
 }
 
 func readDirectory(c *connection, params wire.FileParams) (later, error) {
-	return at(c, &use{large: true}, params.Path, params.Sandbox, func(l location) (any, error) {
+	return onPath(c, &operation{large: true}, params.Path, params.Sandbox, func(l location) (any, error) {
 		names, err := l.names()
 		result := wire.ReadDirectoryResult{Entries: []wire.DirectoryEntry{}}
 		for _, name := range names {
@@ -273,7 +274,7 @@ func readDirectory(c *connection, params wire.FileParams) (later, error) {
 }
 
 func remove(c *connection, params wire.RemoveParams) (later, error) {
-	return at(c, &use{changes: true}, params.Path, params.Sandbox, func(l location) (any, error) {
+	return onPath(c, &operation{changes: true}, params.Path, params.Sandbox, func(l location) (any, error) {
 		_, err := l.in.Lstat(l.name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && params.Force != nil && *params.Force:
@@ -290,7 +291,7 @@ func remove(c *connection, params wire.RemoveParams) (later, error) {
 }
 
 func canonicalize(c *connection, params wire.FileParams) (later, error) {
-	return at(c, &use{}, params.Path, params.Sandbox, func(l location) (any, error) {
+	return onPath(c, &operation{}, params.Path, params.Sandbox, func(l location) (any, error) {
 		if _, err := l.in.Stat(l.name); err != nil { // nothing outside the roots is disclosed
 			return nil, err
 		}
@@ -344,7 +345,7 @@ func openFile(c *connection, params wire.OpenFileParams) (later, error) {
 		return nil, wire.Refuse(wire.InvalidParams, "params.handleId has more than %d bytes; use a shorter one", maxID)
 	}
 	s := c.session
-	return at(c, &use{on: []string{handle(params.HandleID)}, changes: true}, params.Path, params.Sandbox, func(l location) (any, error) {
+	return onPath(c, &operation{on: []string{handle(params.HandleID)}, changes: true}, params.Path, params.Sandbox, func(l location) (any, error) {
 		file, err := l.regular(os.O_RDONLY)
 		if err != nil {
 			return nil, err
@@ -387,7 +388,7 @@ func readBlock(c *connection, params wire.ReadBlockParams) (later, error) {
 	if params.Offset > 1<<62 {
 		return nil, wire.Refuse(wire.InvalidParams, "params.offset is out of range")
 	}
-	return using(c, &use{on: []string{handle(params.HandleID)}, large: true}, func() (any, error) {
+	return operate(c, &operation{on: []string{handle(params.HandleID)}, large: true}, func() (any, error) {
 		file, err := c.session.file(params.HandleID)
 		if err != nil {
 			return nil, err
@@ -405,7 +406,7 @@ func readBlock(c *connection, params wire.ReadBlockParams) (later, error) {
 // closeFile closes a file. It is no error if the file is not open.
 func closeFile(c *connection, params wire.CloseFileParams) (later, error) {
 	s := c.session
-	return using(c, &use{on: []string{handle(params.HandleID)}, changes: true}, func() (any, error) {
+	return operate(c, &operation{on: []string{handle(params.HandleID)}, changes: true}, func() (any, error) {
 		s.mu.Lock()
 		file := s.files[params.HandleID]
 		delete(s.files, params.HandleID)
@@ -415,4 +416,113 @@ func closeFile(c *connection, params wire.CloseFileParams) (later, error) {
 		}
 		return wire.Empty{}, nil
 	})
+}
+
+// tree is the part of the file system in which the methods about files work: all of it, or one of the server's roots. No link leads
+// out of a root.
+type tree interface {
+	OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error)
+	Stat(name string) (fs.FileInfo, error)
+	Lstat(name string) (fs.FileInfo, error)
+	Mkdir(name string, mode fs.FileMode) error
+	MkdirAll(name string, mode fs.FileMode) error
+	Remove(name string) error
+	RemoveAll(name string) error
+	Readlink(name string) (string, error)
+	Symlink(target, name string) error
+}
+
+// everywhere is the whole file system.
+type everywhere struct{}
+
+func (everywhere) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error) {
+	return os.OpenFile(name, flag, mode)
+}
+func (everywhere) Stat(name string) (fs.FileInfo, error)        { return os.Stat(name) }
+func (everywhere) Lstat(name string) (fs.FileInfo, error)       { return os.Lstat(name) }
+func (everywhere) Mkdir(name string, mode fs.FileMode) error    { return os.Mkdir(name, mode) }
+func (everywhere) MkdirAll(name string, mode fs.FileMode) error { return os.MkdirAll(name, mode) }
+func (everywhere) Remove(name string) error                     { return os.Remove(name) }
+func (everywhere) RemoveAll(name string) error                  { return os.RemoveAll(name) }
+func (everywhere) Readlink(name string) (string, error)         { return os.Readlink(name) }
+func (everywhere) Symlink(target, name string) error            { return os.Symlink(target, name) }
+
+// root is one directory of Options.Roots.
+type root struct {
+	path string
+	tree *os.Root
+}
+
+// openRoots opens the directories of Options.Roots.
+func openRoots(paths []string) (roots []root, err error) {
+	for _, path := range paths {
+		if !filepath.IsAbs(path) {
+			err = badOption("Roots", path+" is not an absolute path; use one")
+		}
+		var opened *os.Root
+		if err == nil {
+			opened, err = os.OpenRoot(path)
+		}
+		if err != nil {
+			closeRoots(roots)
+			return nil, err
+		}
+		roots = append(roots, root{filepath.Clean(path), opened})
+	}
+	return roots, nil
+}
+
+func closeRoots(roots []root) {
+	for _, r := range roots {
+		_ = r.tree.Close()
+	}
+}
+
+// location is a file by its name in a tree.
+type location struct {
+	in   tree
+	name string
+	path string // absolute
+}
+
+// locate finds the tree for a path that a client has sent.
+func (s *Server) locate(field, text string) (location, error) {
+	path, err := localPath(field, text)
+	if err != nil {
+		return location{}, err
+	}
+	if len(s.options.Roots) == 0 {
+		if s.enclosure != nil {
+			return location{}, wire.Refuse(wire.InvalidRequest, "this server confines its commands and has no directory for files of clients")
+		}
+		return location{everywhere{}, path, path}, nil
+	}
+	for _, r := range s.roots {
+		if path == r.path {
+			return location{r.tree, ".", path}, nil
+		}
+		if below, is := strings.CutPrefix(path, strings.TrimSuffix(r.path, "/")+"/"); is {
+			return location{r.tree, below, path}, nil
+		}
+	}
+	return location{}, wire.Refuse(wire.InvalidRequest, "%s is outside the directories of this server", path)
+}
+
+// fileFault is the answer to a failed use of a file.
+func fileFault(path string, err error) error {
+	if fault, is := errors.AsType[*wire.Fault](err); is {
+		return fault
+	}
+	code := wire.Internal
+	like := messages.LikeOf(err)
+	if like == messages.LikeNotExist {
+		code = wire.NotFound
+	}
+	cause := err
+	if wrapped, is := errors.AsType[*fs.PathError](err); is {
+		cause = wrapped.Err
+	}
+	fault := faultOf(&messages.Error{Code: messages.ErrRuntimeFailure, Op: "use file", Subject: path, Detail: cause.Error(), Like: like})
+	fault.Code = code
+	return fault
 }

@@ -170,7 +170,7 @@ func (s *Server) Handler(token string) http.Handler {
 			connections.Refuse(w, http.StatusForbidden, "requests from web pages are refused")
 		case r.URL.Path == "/readyz" && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 			w.WriteHeader(http.StatusOK)
-		case token != "" && !brings(r, want):
+		case token != "" && !hasToken(r, want):
 			connections.Refuse(w, http.StatusUnauthorized, "the token is missing or wrong; send it as Authorization: Bearer TOKEN, or as ?token=TOKEN")
 		default:
 			connections.Admit(r.Context())
@@ -179,8 +179,8 @@ func (s *Server) Handler(token string) http.Handler {
 	})
 }
 
-// brings reports whether a request has the token. The comparison takes the same time for every wrong token.
-func brings(r *http.Request, want [sha256.Size]byte) bool {
+// hasToken reports whether a request has the token. The comparison takes the same time for every wrong token.
+func hasToken(r *http.Request, want [sha256.Size]byte) bool {
 	said := connections.Bearer(r)
 	if r.Header.Get("Authorization") == "" {
 		said = r.URL.Query().Get("token")

@@ -89,16 +89,16 @@ func ordered[P any](do func(p *process, params P) (any, later, error), about fun
 		}
 		id, waits := about(params)
 		p := c.session.find(id)
-		u := &use{on: []string{"process " + strconv.Quote(id)}, changes: true}
-		first := c.beginUse(u)
+		u := &operation{on: []string{"process " + strconv.Quote(id)}, changes: true}
+		first := c.beginOperation(u)
 		at := func() (any, later, error) {
-			defer c.endUse(u)
+			defer c.endOperation(u)
 			return do(p.ifRunning(), params)
 		}
 		begun := len(first) == 0 && p.startIsOver()
 		if !begun || waits {
 			if err := c.room(raw); err != nil {
-				c.endUse(u)
+				c.endOperation(u)
 				return nil, nil, err
 			}
 		}
@@ -106,7 +106,7 @@ func ordered[P any](do func(p *process, params P) (any, later, error), about fun
 			return at()
 		}
 		return nil, func(ctx context.Context) (any, error) {
-			if err := awaitUses(ctx, first); err != nil {
+			if err := awaitOperations(ctx, first); err != nil {
 				return nil, err
 			}
 			if p != nil {

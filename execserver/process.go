@@ -38,34 +38,34 @@ type process struct {
 
 	// mu guards the rest. Output arrives in calls that must not block, and a sender and any number of long polls read it. A message
 	// to each reader would need a queue with a bound of its own.
-	mu       sync.Mutex
-	child    ptyio.Child // nil while it starts
-	enforced *messages.Enforcement
-	running  bool // the start has succeeded
-	unheard  bool // its client has no answer to the start yet
-	stopped  bool // the process was ended while it was starting
-	past     record
-	conn     *connection // gets the notifications; nil if there is none, or the start is not answered yet
-	sent     place       // to conn
-	acked    place       // by the client; with wire.ExtensionFlow only
-	parked   []ptyio.Output
-	discards bool          // the session has ended, or the start was cancelled
-	changed  chan struct{} // closed when something happens; nil if no request waits
-	writes   writeIDs
-	closing  bool // the client has closed the input, a pipe
-	ending   *ptyio.Exited
-	exited   *wire.ExitedParams // process/exited is in the record
-	drained  bool               // all output of the leader has come
-	told     bool               // process/drained is in the record
-	silent   bool               // no more output comes
-	closed   bool               // process/closed is in the record
-	tree     *messages.TreeReport
-	over     bool // nothing more happens
-	retired  bool // the session may forget it
+	mu         sync.Mutex
+	child      ptyio.Child // nil while it starts
+	enforced   *messages.Enforcement
+	running    bool // the start has succeeded
+	unanswered bool // its client has no answer to the start yet
+	stopped    bool // the process was ended while it was starting
+	past       record
+	conn       *connection // gets the notifications; nil if there is none, or the start is not answered yet
+	sent       position    // to conn
+	acked      position    // by the client; with wire.ExtensionFlow only
+	parked     []ptyio.Output
+	discards   bool          // the session has ended, or the start was cancelled
+	changed    chan struct{} // closed when something happens; nil if no request waits
+	writes     writeIDs
+	closing    bool // the client has closed the input, a pipe
+	ending     *ptyio.Exited
+	exited     *wire.ExitedParams // process/exited is in the record
+	drained    bool               // all output of the leader has come
+	told       bool               // process/drained is in the record
+	silent     bool               // no more output comes
+	closed     bool               // process/closed is in the record
+	tree       *messages.TreeReport
+	over       bool // nothing more happens
+	retired    bool // the session may forget it
 }
 
-// happened receives what happens to the child.
-func (p *process) happened(event ptyio.Event) {
+// receive receives what happens to the child.
+func (p *process) receive(event ptyio.Event) {
 	if output, is := event.(ptyio.Output); is {
 		p.output(output)
 		return
@@ -142,7 +142,7 @@ func (p *process) held(more ...ptyio.Output) bool {
 	switch {
 	case p.session.has(wire.ExtensionFlow):
 		from, most = p.acked, flowBytes
-	case p.conn == nil && !p.unheard:
+	case p.conn == nil && !p.unanswered:
 		return false
 	}
 	unsent := p.past.now.bytes - from.bytes
@@ -209,7 +209,7 @@ func (p *process) announce(to *connection) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.session.attached(to) {
-		p.conn, p.unheard = to, false
+		p.conn, p.unanswered = to, false
 		to.mark(p)
 	}
 }
@@ -218,7 +218,7 @@ func (p *process) announce(to *connection) {
 // acknowledged again.
 func (p *process) attach(to *connection) {
 	p.mu.Lock()
-	p.conn, p.sent, p.unheard = to, p.past.now, false
+	p.conn, p.sent, p.unanswered = to, p.past.now, false
 	if p.session.has(wire.ExtensionFlow) {
 		p.sent = p.acked
 	}
@@ -234,7 +234,7 @@ func (p *process) detach(from *connection) {
 	if p.conn == from {
 		p.conn = nil
 	}
-	p.unheard = false
+	p.unanswered = false
 	released := p.unpark()
 	p.mu.Unlock()
 	release(released)
@@ -246,7 +246,7 @@ func (p *process) take(to *connection) (next entry, found bool) {
 	var released []ptyio.Output
 	if unsent := p.past.after(p.sent.seq); p.conn == to && len(unsent) > 0 {
 		next, found = unsent[0], true
-		p.sent = next.place
+		p.sent = next.position
 		released = p.unpark()
 	}
 	p.mu.Unlock()
@@ -346,7 +346,7 @@ func (p *process) await(ctx context.Context, after uint64, patience time.Duratio
 	if !p.running {
 		return errStarting(p.id)
 	}
-	for !p.tells(after) {
+	for !p.hasNews(after) {
 		if p.wait(wait) != nil {
 			return ctx.Err() // nil if only the patience is over
 		}
@@ -354,8 +354,8 @@ func (p *process) await(ctx context.Context, after uint64, patience time.Duratio
 	return nil
 }
 
-// tells reports whether there is output after a number, or an end that is news to the client.
-func (p *process) tells(after uint64) bool {
+// hasNews reports whether there is output after a number, or an end that is news to the client.
+func (p *process) hasNews(after uint64) bool {
 	return p.past.hasOutput(after) || p.closed || p.exited != nil && after < p.exited.Seq
 }
 
@@ -453,4 +453,143 @@ func resize(p *process, params wire.ResizeParams) (any, later, error) {
 	child := p.child
 	p.mu.Unlock()
 	return wire.Empty{}, nil, child.Resize(messages.Size{Rows: params.Size.Rows, Cols: params.Size.Cols})
+}
+
+// defaultPatience is how long a process may take to accept input if the client does not say.
+const defaultPatience = messages.DefaultWritePatience
+
+// outcome is the result of a write.
+type outcome struct {
+	known chan struct{} // closed when the rest is known
+	taken int
+	err   error
+}
+
+// writeIDs are the last writes of a process that have ids.
+type writeIDs struct {
+	outcomes map[string]*outcome
+	ids      []string // the oldest first
+}
+
+// add remembers a write. If there are too many, it forgets the oldest one.
+func (w *writeIDs) add(id string, o *outcome) {
+	if w.outcomes == nil {
+		w.outcomes = map[string]*outcome{}
+	}
+	if len(w.ids) == wire.RememberedIDs {
+		delete(w.outcomes, w.ids[0])
+		w.ids = w.ids[1:]
+	}
+	w.outcomes[id] = o
+	w.ids = append(w.ids, id)
+}
+
+// write writes input. It answers at once, or, if the client asks for that, when the process has taken the input.
+func write(p *process, params wire.WriteParams) (any, later, error) {
+	switch {
+	case params.WriteID != nil && (*params.WriteID == "" || len(*params.WriteID) > maxID):
+		return nil, nil, wire.Refuse(wire.InvalidParams, "params.writeId must not be empty, and has at most %d bytes", maxID)
+	case p == nil:
+		return wire.WriteResult{Status: wire.WriteUnknownProcess}, nil, nil
+	}
+	o, status := p.write(params)
+	switch {
+	case status != wire.WriteAccepted:
+		return wire.WriteResult{Status: status}, nil, nil
+	case params.UntilTaken:
+		return nil, func(ctx context.Context) (any, error) { return o.wait(ctx, true) }, nil
+	}
+	select {
+	case <-o.known:
+		return o.result(false)
+	default: // it is queued
+		return wire.WriteResult{Status: wire.WriteAccepted}, nil, nil
+	}
+}
+
+// write begins a write, or finds the one with the same id.
+func (p *process) write(params wire.WriteParams) (*outcome, wire.WriteStatus) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if params.WriteID != nil && p.writes.outcomes[*params.WriteID] != nil { // sent again
+		return p.writes.outcomes[*params.WriteID], wire.WriteAccepted
+	}
+	if status := p.takesInput(); status != wire.WriteAccepted {
+		return nil, status
+	}
+	o := &outcome{known: make(chan struct{})}
+	if params.WriteID != nil {
+		p.writes.add(*params.WriteID, o)
+	}
+	deadline := time.Now().Add(millis(params.PatienceMs, defaultPatience))
+	p.child.Write(params.Chunk, deadline, func(taken int, err error) {
+		o.taken, o.err = taken, err
+		close(o.known)
+	})
+	return o, wire.WriteAccepted
+}
+
+// takesInput reports whether a write can be tried. It is called with the lock.
+func (p *process) takesInput() wire.WriteStatus {
+	if !p.stdin || p.closing {
+		return wire.WriteStdinClosed
+	}
+	return wire.WriteAccepted
+}
+
+// wait waits for the outcome.
+func (o *outcome) wait(ctx context.Context, exact bool) (any, error) {
+	select {
+	case <-o.known:
+		result, _, err := o.result(exact)
+		return result, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// result returns the answer to a write whose outcome is known. An exact answer says how much was taken.
+func (o *outcome) result(exact bool) (any, later, error) {
+	typed, _ := errors.AsType[*messages.Error](o.err)
+	switch {
+	case errors.Is(o.err, messages.ErrStdinClosed), errors.Is(o.err, messages.ErrClosed):
+		result := wire.WriteResult{Status: wire.WriteStdinClosed}
+		if exact {
+			result.Taken, result.Error = &o.taken, typed
+		}
+		return result, nil, nil
+	case exact && (o.err == nil || typed != nil):
+		return wire.WriteResult{Status: wire.WriteAccepted, Taken: &o.taken, Error: typed}, nil, nil
+	case o.err == nil:
+		return wire.WriteResult{Status: wire.WriteAccepted}, nil, nil
+	}
+	fault := faultOf(o.err)
+	fault.Code, fault.Message = wire.Internal, "the input was not written to the process: "+o.err.Error()
+	return nil, nil, fault
+}
+
+// closeStdin ends the input after all earlier writes, and answers when the input has ended.
+func closeStdin(p *process, _ wire.CloseStdinParams) (any, later, error) {
+	o, status := &outcome{known: make(chan struct{})}, wire.WriteUnknownProcess
+	if p != nil {
+		status = p.closeStdin(o)
+	}
+	if status != wire.WriteAccepted {
+		return wire.WriteResult{Status: status}, nil, nil
+	}
+	return nil, func(ctx context.Context) (any, error) { return o.wait(ctx, false) }, nil
+}
+
+func (p *process) closeStdin(o *outcome) wire.WriteStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if status := p.takesInput(); status != wire.WriteAccepted {
+		return status
+	}
+	p.closing = !p.tty
+	p.child.CloseStdin(func(err error) {
+		o.err = err
+		close(o.known)
+	})
+	return wire.WriteAccepted
 }

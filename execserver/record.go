@@ -9,15 +9,15 @@ import (
 
 // entry is one numbered event of a process: a chunk of output, or a mark.
 type entry struct {
-	place
+	position
 	stream wire.Stream
 	bytes  []byte // never changed
 	method string // of a mark
 	params any    // of a mark
 }
 
-// place is a point between two entries.
-type place struct {
+// position is a point between two entries.
+type position struct {
 	seq    uint64 // of the entry before it
 	bytes  uint64 // of output before it
 	chunks uint64 // of output before it
@@ -27,7 +27,7 @@ type place struct {
 // dropped was sent, or nobody will ask for it: a process whose client wants its events waits before the record is full.
 type record struct {
 	room    int // for bytes of output
-	now     place
+	now     position
 	entries []entry
 	kept    int // bytes of output in entries
 }
@@ -46,7 +46,7 @@ func (r *record) addOutput(stream wire.Stream, bytes []byte) {
 // add keeps an event and gives it the next number.
 func (r *record) add(e entry) {
 	r.now.seq++
-	e.place = r.now
+	e.position = r.now
 	r.entries = append(r.entries, e)
 	drop := 0
 	for r.kept > r.room || len(r.entries)-drop > wire.RetainedChunks {
@@ -82,10 +82,10 @@ func (r *record) output(after uint64, room uint64) (found []entry) {
 	return found
 }
 
-// upTo returns the place after the last kept entry whose number is at most seq.
-func (r *record) upTo(seq uint64) place {
+// upTo returns the position after the last kept entry whose number is at most seq.
+func (r *record) upTo(seq uint64) position {
 	if i := len(r.entries) - len(r.after(seq)); i > 0 {
-		return r.entries[i-1].place
+		return r.entries[i-1].position
 	}
-	return place{}
+	return position{}
 }

@@ -222,7 +222,7 @@ func connectionOf(s *Server) *connection {
 func (c *connection) unfinished() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.uses)
+	return len(c.operations)
 }
 
 // An operation that never ends, as on a file system that has gone, holds up only what has to come after it.
@@ -231,9 +231,9 @@ func TestAHungOperationHoldsUpOnlyItsPath(t *testing.T) {
 	s := newServer(t, Options{})
 	c := inProcess(t, s)
 	c.open("")
-	hung := &use{on: []string{filepath.Join(dir, "hung")}, changes: true}
+	hung := &operation{on: []string{filepath.Join(dir, "hung")}, changes: true}
 	server := connectionOf(s)
-	server.beginUse(hung)
+	server.beginOperation(hung)
 	behind := c.send(wire.WriteFile, wire.WriteFileParams{Path: filepath.Join(dir, "hung"), Data: wire.Chunk("x")})
 	further := c.send(wire.ReadFile, wire.FileParams{Path: filepath.Join(dir, "hung")})
 	ask[wire.Empty](t, c, wire.WriteFile, wire.WriteFileParams{Path: filepath.Join(dir, "other"), Data: wire.Chunk("x")})
@@ -241,7 +241,7 @@ func TestAHungOperationHoldsUpOnlyItsPath(t *testing.T) {
 	if list := ask[wire.ReadDirectoryResult](t, c, wire.ReadDirectory, wire.FileParams{Path: dir}); len(list.Entries) != 2 {
 		t.Errorf("got %+v", list)
 	}
-	server.endUse(hung)
+	server.endOperation(hung)
 	if _, fault := understood[wire.Empty](t, behind); fault != nil {
 		t.Error(fault)
 	}

@@ -52,7 +52,7 @@ func TestRudeClientsAreDisconnected(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := <-served; !errors.Is(err, errRude) {
+			if err := <-served; !errors.Is(err, errProtocol) {
 				t.Errorf("got %v", err)
 			}
 		})

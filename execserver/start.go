@@ -34,7 +34,7 @@ func start(c *connection, params wire.StartParams) (later, error) {
 		return nil, wire.Refuse(wire.Internal, "the server is closing")
 	}
 	ctx, cancel := context.WithCancel(c.session.ctx)
-	p := &process{id: params.ProcessID, session: c.session, tty: params.TTY, stdin: params.TTY || params.PipeStdin, cancel: cancel, started: make(chan struct{}), unheard: true}
+	p := &process{id: params.ProcessID, session: c.session, tty: params.TTY, stdin: params.TTY || params.PipeStdin, cancel: cancel, started: make(chan struct{}), unanswered: true}
 	p.past.room = wire.RetainedBytes
 	if c.session.has(wire.ExtensionFlow) {
 		p.past.room = wire.FlowBytes
@@ -124,7 +124,7 @@ func (p *process) awaitEnd() {
 
 func (p *process) launch(ctx context.Context, params wire.StartParams, dir string) (ptyio.Launch, error) {
 	launch := ptyio.Launch{Argv: params.Argv, Dir: dir, TTY: params.TTY, Unattended: params.Unattended, OpenStdin: params.PipeStdin,
-		Merged: params.Merged, OnLeaderExit: params.OnLeaderExit, Events: p.happened}
+		Merged: params.Merged, OnLeaderExit: params.OnLeaderExit, Events: p.receive}
 	if launch.OnLeaderExit == "" {
 		launch.OnLeaderExit = messages.LeaderExitKeepsTree // such a client ends the processes itself
 	}
@@ -211,8 +211,8 @@ func localPath(field, text string) (string, error) {
 // acknowledge notes that the client has all events up to a number.
 func (p *process) acknowledge(seq uint64) {
 	p.mu.Lock()
-	if place := p.past.upTo(min(seq, p.past.now.seq)); place.seq > p.acked.seq {
-		p.acked = place
+	if position := p.past.upTo(min(seq, p.past.now.seq)); position.seq > p.acked.seq {
+		p.acked = position
 	}
 	released := p.unpark()
 	p.retire()

@@ -1,6 +1,9 @@
 package client
 
 import (
+	"context"
+	"errors"
+	"path"
 	"strconv"
 	"sync"
 	"syscall"
@@ -138,4 +141,324 @@ func signalName(sig syscall.Signal) string {
 		return name
 	}
 	return "SIG" + strconv.Itoa(int(sig))
+}
+
+// Bounds on the output and the events that are reported but not acknowledged. They are low enough that a process of a server with flow
+// does not wait.
+const (
+	acknowledgeBytes  = wire.FlowBytes / 4
+	acknowledgeEvents = 1000
+)
+
+// pump reports the events of a process to its owner, one after the other, in a goroutine that ends after the last event.
+type pump struct {
+	*child
+	offset   int64  // of the output that was reported
+	last     uint64 // number of the last event that was reported
+	acked    uint64 // number of the last event that was acknowledged to the server
+	bytes    int    // of output that were told and not acknowledged
+	exited   bool
+	drained  bool
+	closed   bool
+	over     bool
+	awaiting awaited
+	until    time.Time
+}
+
+// awaited says what a pump waits for with a time limit.
+type awaited int
+
+const (
+	nothing   awaited = iota
+	outputEnd         // after the exit of the leader
+	lastEvent         // of a process that was abandoned
+)
+
+func (c *child) run() {
+	p := &pump{child: c}
+	for p.step() {
+	}
+	c.spawner.forget(c)
+}
+
+// step takes the next step, or waits for it. It returns false when the last event was reported.
+func (p *pump) step() bool {
+	s := p.feed.take()
+	p.tellUrgent() // an urgent event may have come meanwhile; it never has to wait for the others
+	for _, it := range s.items {
+		p.awaiting = nothing
+		p.tell(it)
+	}
+	switch {
+	case p.over:
+		p.acknowledge()
+		return false
+	case len(s.items) > 0: // there may be more by now
+		return true
+	case s.err != nil:
+		p.lose(s.err)
+		return false
+	case s.behind:
+		p.catchUp(s.due, s.seen)
+		return true
+	}
+	return p.wait()
+}
+
+// wait waits for news, or until they are overdue.
+func (p *pump) wait() bool {
+	what, limit := p.awaits()
+	if what != p.awaiting {
+		p.awaiting, p.until = what, time.Now().Add(limit)
+	}
+	var overdue <-chan time.Time
+	if what != nothing {
+		timer := time.NewTimer(time.Until(p.until))
+		defer timer.Stop()
+		overdue = timer.C
+	}
+	select {
+	case <-p.feed.wake:
+		return true
+	case <-overdue:
+	}
+	if len(p.feed.wake) > 0 { // it came in time, while this goroutine did not run
+		return true
+	}
+	p.awaiting = nothing
+	if what == lastEvent {
+		p.lose(errSilent)
+		return false
+	}
+	p.drain() // at least one process has the output open
+	p.launch.Events(ptyio.Background{Count: 1})
+	return true
+}
+
+func (p *pump) awaits() (awaited, time.Duration) {
+	select {
+	case <-p.abandoned:
+		return lastEvent, p.spawner.limits.end
+	default:
+	}
+	if p.exited && !p.drained && !p.feed.flow {
+		return outputEnd, p.spawner.limits.drain
+	}
+	return nothing, 0
+}
+
+// tell reports one event.
+func (p *pump) tell(it item) {
+	switch it.kind {
+	case output:
+		p.output(it)
+	case gap:
+		p.offset += it.count
+		p.batch(p.mainStream(), nil, nil)
+	case drained:
+		p.drain()
+	case closed:
+		p.close()
+		if !p.feed.flow { // such a server does not say what becomes of the tree
+			p.end(messages.TreeReport{})
+		}
+	case ended:
+		p.end(it.tree)
+	}
+	p.last = max(p.last, it.seq)
+	if p.bytes >= acknowledgeBytes || p.last-p.acked >= acknowledgeEvents {
+		p.acknowledge()
+	}
+}
+
+// tellUrgent reports the events that overtake output. They are acknowledged together with later events. After a cut it repeats the
+// acknowledgement. Otherwise the server would send too much again, and more after each cut.
+func (p *pump) tellUrgent() {
+	items, again := p.feed.takeUrgent()
+	if again {
+		p.acknowledge()
+	}
+	for _, it := range items {
+		p.awaiting = nothing
+		if it.kind == exited {
+			p.exit(it.exit)
+		} else {
+			p.launch.Events(ptyio.Background{Count: int(it.count)})
+		}
+	}
+}
+
+func (p *pump) acknowledge() {
+	p.bytes, p.acked = 0, p.last
+	p.spawner.link.acknowledge(p.id, p.last)
+}
+
+func (p *pump) output(it item) {
+	p.bytes += len(it.bytes)
+	if len(it.bytes) > ptyio.MaxBatch {
+		it.message = nil
+	}
+	for len(it.bytes) > 0 {
+		n := min(len(it.bytes), ptyio.MaxBatch)
+		p.batch(it.stream, it.bytes[:n], it.message)
+		p.offset += int64(n)
+		it.bytes = it.bytes[n:]
+	}
+}
+
+// batch reports output when there is credit for it. The message is recycled when the output was released.
+func (p *pump) batch(stream messages.Stream, bytes, message []byte) {
+	credits := p.credits[0]
+	if stream == messages.StreamStderr {
+		credits = p.credits[1]
+	}
+	for {
+		select {
+		case <-p.abandoned:
+			return
+		default:
+		}
+		select {
+		case credits <- struct{}{}:
+			at := ptyio.Position{Offset: p.offset}
+			p.launch.Events(ptyio.NewOutputAt(stream, bytes, at, func() {
+				wire.Recycle(message)
+				<-credits
+			}))
+			return
+		case <-p.feed.wake:
+			p.tellUrgent()
+		case <-p.abandoned:
+		}
+	}
+}
+
+// mainStream returns the stream to which lost output is counted: its true stream is unknown.
+func (p *pump) mainStream() messages.Stream {
+	if p.launch.TTY {
+		return messages.StreamPTY
+	}
+	return messages.StreamStdout
+}
+
+// catchUp reads the events that the process has missed. The feed takes them before any later notification. Only a few processes read at
+// once, which bounds the memory.
+func (p *pump) catchUp(due, seen uint64) {
+	ctx, cancel := p.patient()
+	defer cancel()
+	link := p.spawner.link
+	read := &call{again: true, done: func(page []byte, err error) {
+		if err != nil {
+			return
+		}
+		if err := p.feed.fill(page, seen); err != nil {
+			link.end(err)
+			p.feed.stop(disconnected(err))
+		}
+	}}
+	var err error
+	select {
+	case p.spawner.reading <- struct{}{}:
+		_, err = link.ask(ctx, read, wire.ProcessRead, wire.ReadParams{ProcessID: p.id, AfterSeq: new(due - 1)})
+		<-p.spawner.reading
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	switch {
+	case err == nil:
+	case link.life.Err() != nil:
+		p.feed.stop(disconnected(context.Cause(link.life)))
+	case ctx.Err() != nil:
+		p.feed.stop(errSilent)
+	default:
+		p.feed.stop(refusal("follow process", "", err))
+	}
+}
+
+// patient returns a context for a wait that has no limit of its own. It ends with the session, and some time after the process was
+// abandoned.
+func (p *pump) patient() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(p.spawner.link.life)
+	go func() {
+		select {
+		case <-p.abandoned:
+		case <-ctx.Done():
+			return
+		}
+		timer := time.NewTimer(p.spawner.limits.end)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// exit reports the leader's exit.
+func (p *pump) exit(e exit) {
+	p.exited = true
+	told := ptyio.Exited{Status: messages.StatusNone(), Denial: e.denial, Limit: e.limit}
+	switch {
+	case e.lost != "":
+		told.Lost = failed("follow process", e.lost)
+	case e.status != nil:
+		told.Status = *e.status
+	case e.known && e.code >= 0 && e.code <= 255:
+		told.Status = messages.StatusExited(e.code)
+	default:
+		told.Lost = failed("follow process", "the server does not know how the process has exited")
+	}
+	if told.Denial == nil && e.denied {
+		told.Denial = &messages.Denial{FromText: true} // the server may have it from the output
+	}
+	p.launch.Events(told)
+	if !p.feed.flow && p.launch.OnLeaderExit != messages.LeaderExitKeepsTree { // such a server keeps what the leader left behind
+		p.terminate(ptyio.DefaultGrace)
+	}
+}
+
+// drain reports that the leader's output is complete.
+func (p *pump) drain() {
+	if !p.drained {
+		p.drained = true
+		p.launch.Events(ptyio.Drained{})
+	}
+}
+
+// close reports that no more output will come.
+func (p *pump) close() {
+	p.drain()
+	p.closed = true
+	p.launch.Events(ptyio.Closed{})
+}
+
+// end reports the end of the tree, the last event. Its receiver must find that the process is over.
+func (p *pump) end(tree messages.TreeReport) {
+	if p.over {
+		return
+	}
+	p.over = true
+	close(p.ended)
+	p.input.close()
+	p.launch.Events(ptyio.TreeEnded{TreeReport: tree})
+}
+
+// lose ends a process about which the client can learn nothing more. The process may live on.
+func (p *pump) lose(err error) {
+	if !p.exited {
+		p.exit(exit{lost: err.Error()})
+	}
+	if !p.closed {
+		p.close()
+	}
+	if errors.Is(err, errNotStarted) {
+		p.end(messages.TreeReport{})
+		return
+	}
+	p.terminate(0)
+	name := path.Base(p.launch.Argv[0])
+	p.end(messages.TreeReport{Survivors: []messages.Survivor{{PID: p.pid, Name: name[:min(len(name), 15)],
+		Why: "nobody knows whether it has ended: " + err.Error()}}})
 }

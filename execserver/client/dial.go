@@ -99,7 +99,7 @@ func websockets(to url.URL, options Options) dialer {
 	if options.Token != "" {
 		header.Set("Authorization", "Bearer "+options.Token)
 	}
-	client := &http.Client{Transport: cutting{&http.Transport{TLSClientConfig: options.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}}
+	client := &http.Client{Transport: strictEnds{&http.Transport{TLSClientConfig: options.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}}
 	return func(ctx context.Context) (wire.Conn, error) {
 		conn, response, err := wire.DialWebsocket(ctx, to.String(), client, header, wire.MaxMessage)
 		if err == nil {
@@ -129,24 +129,24 @@ func badAddress(address string) error {
 		Detail: "that is no address of a server; use ws://HOST:PORT, wss://HOST:PORT or unix:///PATH"}
 }
 
-// cutting makes connections whose end is an error. The websocket library takes the end of a connection in the middle of a message for
+// strictEnds makes connections whose end is an error. The websocket library takes the end of a connection in the middle of a message for
 // the end of the message, and would return half a message.
-type cutting struct{ http.RoundTripper }
+type strictEnds struct{ http.RoundTripper }
 
-func (c cutting) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c strictEnds) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := c.RoundTripper.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
 	if body, upgraded := response.Body.(io.ReadWriteCloser); upgraded {
-		response.Body = cut{body}
+		response.Body = strictBody{body}
 	}
 	return response, nil
 }
 
-type cut struct{ io.ReadWriteCloser }
+type strictBody struct{ io.ReadWriteCloser }
 
-func (c cut) Read(p []byte) (int, error) {
+func (c strictBody) Read(p []byte) (int, error) {
 	n, err := c.ReadWriteCloser.Read(p)
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF

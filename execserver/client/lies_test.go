@@ -173,7 +173,7 @@ func TestAHandshakeThatIsBroken(t *testing.T) {
 
 func TestConnectingHasABound(t *testing.T) {
 	times, limits := quick()
-	times.dial, times.greet = 20*time.Millisecond, 20*time.Millisecond
+	times.dial, times.handshake = 20*time.Millisecond, 20*time.Millisecond
 	silent := func(context.Context) (wire.Conn, error) {
 		here, _ := wire.Pair()
 		return here, nil

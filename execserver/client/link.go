@@ -19,15 +19,15 @@ type dialer func(context.Context) (wire.Conn, error)
 
 // times are the bounds on waits; tests shorten them.
 type times struct {
-	dial, greet   time.Duration // one attempt to connect, and its handshake
-	recover       time.Duration // all attempts to resume a session
-	pause, longer time.Duration // before the second attempt, and the most before later ones
-	send          time.Duration // one message, until the connection has taken it
-	idle, pong    time.Duration // between pings, and until the server answers one
+	dial, handshake time.Duration // one attempt to connect, and its handshake
+	recover         time.Duration // all attempts to resume a session
+	pause, longer   time.Duration // before the second attempt, and the most before later ones
+	send            time.Duration // one message, until the connection has taken it
+	idle, pong      time.Duration // between pings, and until the server answers one
 }
 
 func usualTimes() times {
-	return times{dial: wire.DialTimeout, greet: wire.HandshakeTimeout, recover: wire.RecoveryWindow, pause: wire.RecoveryPause,
+	return times{dial: wire.DialTimeout, handshake: wire.HandshakeTimeout, recover: wire.RecoveryWindow, pause: wire.RecoveryPause,
 		longer: 2 * time.Second, send: 30 * time.Second, idle: 15 * time.Second, pong: 10 * time.Second}
 }
 
@@ -45,7 +45,7 @@ type link struct {
 	resumed  func()
 	lost     func(error)
 
-	life context.Context // over when the session is lost or closed; its cause says why
+	life context.Context // over when the session is lost or closed, or the server has broken the protocol; its cause says why
 	end  context.CancelCauseFunc
 	done chan struct{} // closed when no goroutine of the link is left
 	wake chan struct{} // holds a token when there is something to send
@@ -57,22 +57,22 @@ type link struct {
 
 	// mu guards the table of calls, for instants. The callers, the reader and the writer need it at the same time, and a caller that
 	// sent a message to an owner of the table would have to wait for two answers instead of one.
-	mu      sync.Mutex
-	calls   map[wire.ID]*call       // not answered, in all states
-	acks    map[string]uint64       // by process: the last event to acknowledge; acknowledgements go out first
-	queue   []*call                 // not sent on this connection, in the order in which they go out
-	notices [][]byte                // answers to the server's own requests
-	given   map[wire.ID]bool        // calls that were given up, of which this connection still owes the answer
-	last    int64                   // number of the newest call
-	closed  bool                    // further calls are refused
-	cut     context.CancelCauseFunc // ends the connection
+	mu        sync.Mutex
+	calls     map[wire.ID]*call       // not answered, in all states
+	acks      map[string]uint64       // by process: the last event to acknowledge; acknowledgements go out first
+	queue     []*call                 // not sent on this connection, in the order in which they go out
+	notices   [][]byte                // answers to the server's own requests
+	abandoned map[wire.ID]bool        // calls that were given up, of which this connection still owes the answer
+	last      int64                   // number of the newest call
+	closed    bool                    // further calls are refused
+	cut       context.CancelCauseFunc // ends the connection
 }
 
 // open connects and begins a session.
 func (l *link) open(ctx context.Context) error {
 	l.life, l.end = context.WithCancelCause(context.Background())
 	l.done, l.wake = make(chan struct{}), make(chan struct{}, 1)
-	l.calls, l.given, l.acks = map[wire.ID]*call{}, map[wire.ID]bool{}, map[string]uint64{}
+	l.calls, l.abandoned, l.acks = map[wire.ID]*call{}, map[wire.ID]bool{}, map[string]uint64{}
 	conn, err := l.connect(ctx)
 	if err != nil {
 		l.end(err)
@@ -225,9 +225,6 @@ func (l *link) fail(err error) {
 	l.lost(lost)
 }
 
-// breach ends the session because the server has broken the protocol.
-func (l *link) breach(err error) { l.end(err) }
-
 // close ends the session from this side and waits until nothing of it is left.
 func (l *link) close() {
 	l.end(errClosed)
@@ -242,17 +239,17 @@ func (l *link) connect(ctx context.Context) (wire.Conn, error) {
 	if err != nil {
 		return nil, broken(err)
 	}
-	greeting, cancel := context.WithTimeout(ctx, l.times.greet)
+	limited, cancel := context.WithTimeout(ctx, l.times.handshake)
 	defer cancel()
-	if err := l.greet(greeting, conn); err != nil {
+	if err := l.handshake(limited, conn); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	return conn, nil
 }
 
-// greet initializes a connection. Notifications of a resumed session may come before the answer.
-func (l *link) greet(ctx context.Context, conn wire.Conn) error {
+// handshake initializes a connection. Notifications of a resumed session may come before the answer.
+func (l *link) handshake(ctx context.Context, conn wire.Conn) error {
 	params := wire.InitializeParams{ClientName: l.name, Extensions: l.wanted}
 	if l.session != "" {
 		params.ResumeSessionID = &l.session
@@ -282,15 +279,15 @@ func (l *link) greet(ctx context.Context, conn wire.Conn) error {
 		case m.Kind == wire.Failure && m.ID == id:
 			return refusedSession(m.Fault)
 		case m.Kind == wire.Response && m.ID == id:
-			return l.welcome(ctx, conn, m.Result)
+			return l.initialized(ctx, conn, m.Result)
 		default:
 			return violation("it did not begin with an answer to initialize")
 		}
 	}
 }
 
-// welcome takes the answer to initialize, and confirms it.
-func (l *link) welcome(ctx context.Context, conn wire.Conn, result []byte) error {
+// initialized takes the answer to initialize, and confirms it.
+func (l *link) initialized(ctx context.Context, conn wire.Conn, result []byte) error {
 	var server wire.InitializeResult
 	if err := json.Unmarshal(result, &server); err != nil {
 		return violation("its answer to initialize is malformed: %s", err)
@@ -358,7 +355,7 @@ func (l *link) take(text []byte) error {
 	return nil
 }
 
-// Bounds on calls. Calls that clean up have places of their own, so that they succeed however many other calls wait.
+// Bounds on calls. There is room for more calls that clean up, so that they succeed however many other calls wait.
 const (
 	maxCalls    = 1024
 	maxCleaning = 1024
@@ -388,7 +385,7 @@ func (l *link) start(c *call, method string, params any) error {
 	if l.closed || l.life.Err() != nil {
 		return disconnected(context.Cause(l.life))
 	}
-	if l.crowded(c.cleaning) {
+	if len(l.calls) >= maxCalls+maxCleaning || !c.cleaning && len(l.calls) >= maxCalls {
 		return errCrowded
 	}
 	l.last++
@@ -401,14 +398,6 @@ func (l *link) start(c *call, method string, params any) error {
 	l.queue = append(l.queue, c)
 	l.poke()
 	return nil
-}
-
-// crowded reports whether there is no place for another call. The lock is held.
-func (l *link) crowded(cleaning bool) bool {
-	if cleaning {
-		return len(l.calls) >= maxCalls+maxCleaning
-	}
-	return len(l.calls) >= maxCalls
 }
 
 // ask makes a call and waits until its done has taken the result. If ctx ends first, the call is withdrawn; the server may still have received it.
@@ -472,8 +461,8 @@ func (l *link) giveUp(c *call) bool {
 	}
 	l.remove(c)
 	if c.sent {
-		l.given[c.id] = true
-		if len(l.given) > maxGiven {
+		l.abandoned[c.id] = true
+		if len(l.abandoned) > maxGiven {
 			l.cut(broken(errors.New("it owes too many answers")))
 		}
 	}
@@ -537,7 +526,7 @@ func (l *link) pop() (text []byte) {
 func (l *link) resume() {
 	l.mu.Lock()
 	l.queue, l.notices = nil, nil
-	clear(l.given)
+	clear(l.abandoned)
 	var uncertain []*call
 	for id, c := range l.calls {
 		if c.sent && !c.again {
@@ -565,8 +554,8 @@ func (l *link) answered(id wire.ID) (*call, error) {
 		delete(l.calls, id)
 		return c, nil
 	}
-	if l.given[id] {
-		delete(l.given, id)
+	if l.abandoned[id] {
+		delete(l.abandoned, id)
 		return nil, nil
 	}
 	return nil, violation("it answered request %.40s, which it was not asked", id)

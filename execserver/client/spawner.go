@@ -119,7 +119,7 @@ func (s *spawner) started(ctx context.Context, c *child, start *call, o outcome)
 		err = json.Unmarshal(o.result, &result)
 		if err != nil || result.ProcessID != c.id {
 			err = violation("its answer to a start is malformed or about another process")
-			s.link.breach(err)
+			s.link.end(err)
 			err = disconnected(err)
 		}
 	case start.resent && exists(err):

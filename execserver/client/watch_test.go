@@ -130,7 +130,7 @@ func TestAConnectionThatTakesNothingIsReplaced(t *testing.T) {
 // The usual bounds are those that the documentation promises. Other tests shorten them.
 func TestTheUsualBounds(t *testing.T) {
 	times, limits := usualTimes(), usualLimits()
-	if times.dial != 10*time.Second || times.greet != 10*time.Second || times.recover != 25*time.Second || times.pause != 100*time.Millisecond ||
+	if times.dial != 10*time.Second || times.handshake != 10*time.Second || times.recover != 25*time.Second || times.pause != 100*time.Millisecond ||
 		times.idle != 15*time.Second {
 		t.Errorf("%+v", times)
 	}
