@@ -19,23 +19,23 @@
 // Other programs on the machine disturb such rows if they are times, so a miss counts only on an idle machine. Rows whose limit
 // is "-" are for information.
 //
-// Rows of a layer alone are marked in the list. They run with -layers, and if -run names them.
+// Each row has a process of its own, and some have one for each sample. One that takes four minutes more than its time is assumed
+// to hang, and is not measured. A signal (SIGINT, SIGTERM, SIGHUP) ends the run within ten seconds; the table then has the rows
+// that were measured. A second one ends it at once.
 //
-// A row that takes more than four minutes is assumed to hang, and is not measured. A signal (SIGINT, SIGTERM, SIGHUP) ends the
-// run within ten seconds; the table then has the rows that were measured. A second one ends it at once.
+// Rows of a layer alone are marked in the list. They run with -layers, and if -run names them. The bus, filters and forks have
+// benchmarks in their packages.
 //
 // # What a user feels
 //
 // exec-*: /bin/true through Session.Exec, to its Result, in turn with os/exec and a buffer for each stream, or with creack/pty
 // and a read until the end. "ended" is the time to the event exec_ended, for which the program waits between the turns. exec-64
-// runs 64 of each way at once, in goroutines, to the last of them. exec-isolated has commands in a sandbox in turn with commands
-// without one ("bare"), exec-beside a runtime with so many idle shells in turn with one that has none (with -quick a tenth of
+// runs 64 of each way at once, in goroutines, to the last of them. exec-isolated* and exec-confined have commands in a sandbox in turn
+// with commands without one ("bare"), exec-beside a runtime with so many idle shells in turn with one that has none (with -quick a tenth of
 // them), exec-watched a runtime with so many subscribers in turn with one that has one.
 //
 // tools-exec and mcp-exec: a script in a shell that is not a login shell, through the tool of a model, in this process and in
 // that of "execbus mcp", in turn with Session.Exec.
-//
-// first: a fresh process for each sample.
 //
 // ask: a call of Session.Read for the last byte of a cat that waits.
 //
@@ -65,24 +65,19 @@
 // idle-isolated: what the kernel says about the memory that ten isolated commands have for themselves, and process 1 of their
 // namespaces, which is ours. It needs root.
 //
-// memory-floods: 100 times yes floods pipes, through a Session in a process of its own. The runtime keeps 2.5 MiB of each process's
-// output: 1 MiB that nobody has polled, and the log. Go lets a heap grow to twice its live size before it collects it, unless the
-// host sets GOGC or GOMEMLIMIT. The limits are for the growth beyond that, and for what is in use after a collection beyond the
-// 250 MiB, which shows a leak. The slow subscriber reads an event every 10 ms.
+// memory-floods: 100 times yes floods pipes, through a Session. The runtime keeps 2.5 MiB of each process's output: 1 MiB that nobody
+// has polled, and the log. Go lets a heap grow to twice its live size before it collects it, unless the host sets GOGC or
+// GOMEMLIMIT. The limits are for the growth beyond that, and for what is in use after a collection beyond the 250 MiB, which shows
+// a leak.
 //
-// shells: 1,000 interactive shells that have printed their prompts, in a process of its own. "rss" is the growth of the host's
-// resident memory for each, after a warm-up. "end of all" is a call of Session.Close, with the grace that commands have.
+// shells: 1,000 interactive shells that have printed their prompts. "rss" is the growth of the host's resident memory for each, after
+// a warm-up. "end of all" is a call of Session.Close, with the grace that commands have.
 //
 // # Layers
 //
 // spawn-*: /bin/true as a child of a spawner, from the call of Spawn to the last of Exited, Drained and Closed; "tree" is the time to
-// TreeEnded. A warden costs two context switches and a look at the host's rights, some 80 µs in all. spawn-isolated* and
-// spawn-*-confined are such starts in a sandbox, in turn with the same without one ("bare"), through the same warden. heap-*
-// are the same starts in hosts that hold 50 MiB ("bare") and 2 GiB ("ours") of touched memory, with the garbage collector off.
-//
-// echo and flood: a child of the warden, without the rest of the runtime. publish: Bus.PublishOutput of 100 bytes to subscribers that
-// want it, divided by their number; nobody waits in Next, and nothing is dropped. plan: policy.MakePlan under the approval policy
-// untrusted, for a plain script of several commands and for one that cannot be taken apart.
+// TreeEnded. A warden costs two context switches and a look at the host's rights, some 80 µs in all. echo and flood: a child of
+// the warden, without the rest of the runtime.
 //
 // # What you must not assume
 //

@@ -8,6 +8,7 @@ import (
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox"
 	"github.com/execbus/execbus/tools"
 )
 
@@ -28,12 +29,12 @@ func execRows() []row {
 		{name: "exec-result", about: program + " on pipes by Session.Exec, to its result", metrics: ratio(1.6, ends), open: execs(1, false)},
 		{name: "exec-pty", about: "the same on a terminal", metrics: ratio(1.6, ends), open: execs(1, true)},
 		{name: "exec-64", about: "64 times exec-result at once in one session, to the last result", metrics: ratio(1.3, ends), open: execs(manyExecs, false)},
-		{name: "exec-isolated", about: "exec-result isolated with the host's network, and without a sandbox", metrics: ratio(3.5), open: isolated(true)},
-		{name: "exec-isolated-net", about: "exec-result isolated without a network, and without a sandbox", metrics: ratio(4.5), open: isolated(false)},
+		{name: "exec-isolated", about: "exec-result isolated with the host's network, and without a sandbox", metrics: ratio(3.5), open: confined(messages.AssuranceIsolated, true)},
+		{name: "exec-isolated-net", about: "exec-result isolated without a network, and without a sandbox", metrics: ratio(4.5), open: confined(messages.AssuranceIsolated, false)},
+		{name: "exec-confined", about: "exec-result confined, and without a sandbox", metrics: ratio(1.2), open: confined(messages.AssuranceConfined, false)},
 		{name: "tools-exec", about: "true in a shell by the tool exec_command, and by Session.Exec", metrics: ratio(1.2), open: throughTools},
-		{name: "first", about: "the first command of a program: Start, OpenSession and Exec",
-			metrics: []metric{{unit: milliseconds, judge: most, limit: 6}, {name: "start", of: "start", unit: milliseconds}},
-			open:    func(context.Context, *scope) pair { return pair{ours: fresh("first", "")} }},
+		{name: "first", about: "the first command of a program: Start, OpenSession and Exec", fresh: true, open: first,
+			metrics: []metric{{unit: milliseconds, judge: most, limit: 6}, {name: "start", of: "start", unit: milliseconds}}},
 	}
 	for _, shells := range []int{100, manyShells} {
 		all = append(all, row{name: fmt.Sprintf("exec-beside %d", shells), metrics: ratio(1.1), open: beside(shells),
@@ -108,11 +109,12 @@ func (s *scope) plain(ctx context.Context, session *execbus.Session) loop {
 	return s.runner(ctx, session, 1, messages.ExecCommand{Argv: []string{program}}).loop
 }
 
-// isolated compares two sessions of one runtime, of which one has a sandbox.
-func isolated(network bool) opener {
+// confined compares two sessions of one runtime, of which one has a sandbox that lets its commands write in one directory.
+func confined(least messages.Assurance, network bool) opener {
 	return func(ctx context.Context, s *scope) pair {
-		runtime, plain := s.open(execbus.Options{}, execbus.SessionOptions{})
-		return s.against(ctx, plain, get(runtime.OpenSession(s.insideOf(messages.AssuranceIsolated, network))))
+		spawner := s.spawner(sandbox.Options{WithoutNamespaces: least == messages.AssuranceConfined})
+		runtime, plain := s.open(execbus.Options{Spawner: spawner}, execbus.SessionOptions{})
+		return s.against(ctx, plain, s.inside(runtime, least, network))
 	}
 }
 
@@ -177,15 +179,13 @@ func throughTools(ctx context.Context, s *scope) pair {
 	}}
 }
 
-// openFirst is done in a process of its own: later runtimes of a process find the code in memory.
-func openFirst(context.Context, *scope, string) loop {
-	return func(ctx context.Context, took series) {
-		s := &scope{}
-		defer s.end()
+// first is measured in a fresh process: later runtimes of a process find the code in memory.
+func first(_ context.Context, s *scope) pair {
+	return pair{ours: func(ctx context.Context, took series) {
 		began := time.Now()
 		session := s.session()
 		took.add("start", millis(time.Since(began)))
 		get(session.Exec(ctx, messages.ExecCommand{Argv: []string{program}}))
 		took.add("", millis(time.Since(began)))
-	}
+	}}
 }

@@ -44,10 +44,10 @@ func (s *scope) session() *execbus.Session {
 	return session
 }
 
-// insideOf are the options of a session whose commands can write in one temporary directory only.
-func (s *scope) insideOf(least messages.Assurance, network bool) execbus.SessionOptions {
-	return execbus.SessionOptions{Dir: s.directory(), LeastAssurance: least, Sandbox: &messages.SandboxPolicy{
-		Type: messages.SandboxWorkspaceWrite, NetworkAccess: network, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true}}
+// inside opens a session whose commands can write in one temporary directory only.
+func (s *scope) inside(runtime *execbus.Runtime, least messages.Assurance, network bool) *execbus.Session {
+	return get(runtime.OpenSession(execbus.SessionOptions{Dir: s.directory(), LeastAssurance: least, Sandbox: &messages.SandboxPolicy{
+		Type: messages.SandboxWorkspaceWrite, NetworkAccess: network, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true}}))
 }
 
 func (s *scope) directory() string {

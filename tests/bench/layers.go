@@ -5,19 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
-	"runtime/debug"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/execbus/execbus"
-	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/policy"
-	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
 )
@@ -39,29 +32,17 @@ func layerRows() []row {
 				session := s.besideShells(ctx, execbus.Options{Spawner: s.spawner(sandbox.Options{Direct: true})}, manyShells)
 				return pair{bare: bareRuns(environmentOf(ctx, session), false, 1), ours: s.plain(ctx, session), turns: s.turns()}
 			}},
-		{name: "publish", about: "an output event to subscribers that want it, for each of them", open: publishes,
-			metrics: []metric{{name: "to 1", of: "1", unit: nanoseconds}, {name: "to 100", of: "100", unit: nanoseconds}, {name: "to 10000", of: "10000", unit: nanoseconds}}},
-	}
-	for name, begins := range plans {
-		all = append(all, row{name: "plan " + name, about: "the plan for a script of 200 bytes, with 500 rules", open: planned(begins), metrics: []metric{{judge: most, limit: 100}}})
 	}
 	for _, way := range []string{"direct", "warden"} {
 		options := sandbox.Options{Direct: way == "direct"}
 		all = append(all,
 			row{name: "spawn-pty-" + way, about: program + " on a PTY", open: spawns(options, true, 1), metrics: spawnMetrics(map[string]float64{"direct": 1.1, "warden": 1.45}[way])},
 			row{name: "spawn-pipes-" + way, about: program + " on pipes", open: spawns(options, false, 1), metrics: spawnMetrics(map[string]float64{"direct": 1.2, "warden": 1.4}[way])},
-			row{name: "spawn-64-" + way, about: "64 times spawn-pty at once, to the last", open: spawns(options, true, manyExecs), metrics: spawnMetrics(map[string]float64{"direct": 1.2, "warden": 1.15}[way])},
-			row{name: "heap-" + way, about: "spawn-pty by hosts of 50 MiB (bare) and of 2 GiB (ours)", open: heaps(way), metrics: []metric{{judge: atMost, limit: 1.15}}})
-	}
-	for name, enclosed := range map[string]enclosed{
-		"spawn-isolated": {network: true, limit: 3.5}, "spawn-isolated-net": {limit: 4.5},
-		"spawn-pty-confined": {tty: true, confined: true, limit: 1.1}, "spawn-pipes-confined": {confined: true, limit: 1.1}} {
-		all = append(all, row{name: name, about: program + " in a sandbox, and without one through the same warden", open: enclosed.open, metrics: ratio(enclosed.limit)})
+			row{name: "spawn-64-" + way, about: "64 times spawn-pty at once, to the last", open: spawns(options, true, manyExecs), metrics: spawnMetrics(map[string]float64{"direct": 1.2, "warden": 1.15}[way])})
 	}
 	for i := range all {
 		all[i].layer = true
 	}
-	slices.SortFunc(all, func(a, b row) int { return strings.Compare(a.name, b.name) })
 	return all
 }
 
@@ -75,8 +56,8 @@ func spawnMetrics(limit float64) []metric { return ratio(limit, metric{name: "tr
 
 // spawn is a loop that starts a program and notes the time until its status and output were known, and until its tree had
 // ended.
-func spawn(spawner ptyio.Spawner, tty bool, enclosure ptyio.Enclosure, count int) loop {
-	launch := ptyio.Launch{Argv: []string{program}, Env: environment(), Dir: "/", TTY: tty, Sandbox: enclosure}
+func spawn(spawner ptyio.Spawner, tty bool, count int) loop {
+	launch := ptyio.Launch{Argv: []string{program}, Env: environment(), Dir: "/", TTY: tty}
 	once := func(ctx context.Context) (done time.Time, err error) {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
@@ -130,57 +111,10 @@ func spawn(spawner ptyio.Spawner, tty bool, enclosure ptyio.Enclosure, count int
 
 func spawns(options sandbox.Options, tty bool, count int) opener {
 	return func(ctx context.Context, s *scope) pair {
-		ours := spawn(s.spawner(options), tty, nil, count)
+		ours := spawn(s.spawner(options), tty, count)
 		ours(ctx, series{}) // starts the warden
 		return pair{bare: bareRuns(environment(), tty, count), ours: ours, turns: max(s.turns()/count, 4)}
 	}
-}
-
-// enclosed is a start in a sandbox.
-type enclosed struct {
-	tty, confined, network bool
-	limit                  float64
-}
-
-func (e enclosed) open(ctx context.Context, s *scope) pair {
-	spawner := s.spawner(sandbox.Options{WithoutNamespaces: e.confined})
-	return pair{bare: spawn(spawner, e.tty, nil, 1), ours: spawn(spawner, e.tty, e.enclose(ctx, s, spawner), 1), turns: s.turns()}
-}
-
-func (e enclosed) enclose(ctx context.Context, s *scope, spawner ptyio.Spawner) ptyio.Enclosure {
-	least := messages.AssuranceIsolated
-	if e.confined {
-		least = messages.AssuranceConfined
-	}
-	options := s.insideOf(least, e.network)
-	enclosure := get(spawner.Enclose(ctx, ptyio.Confinement{Dir: options.Dir, Least: least, Policy: *options.Sandbox}))
-	s.after(enclosure.Release)
-	spawn(spawner, e.tty, enclosure, 1)(ctx, series{}) // the first one makes what later ones use
-	return enclosure
-}
-
-// heaps compares hosts of two sizes. What a big one pays is the ratio.
-func heaps(way string) opener {
-	return func(ctx context.Context, s *scope) pair {
-		needMiB(2048 + 512)
-		return pair{bare: s.apart(ctx, "heap", "50 "+way), ours: s.apart(ctx, "heap", "2048 "+way), turns: s.some(100, 20)}
-	}
-}
-
-// openHeap makes a host of so many MiB, and no garbage collector.
-func openHeap(ctx context.Context, s *scope, with string) loop {
-	var mebibytes int
-	var way string
-	get(fmt.Sscan(with, &mebibytes, &way))
-	ballast := make([]byte, mebibytes<<20)
-	for i := 0; i < len(ballast); i += os.Getpagesize() {
-		ballast[i] = 1
-	}
-	debug.SetGCPercent(-1)
-	s.after(func() { runtime.KeepAlive(ballast) })
-	ours := spawn(s.spawner(sandbox.Options{Direct: way == "direct"}), true, nil, 1)
-	ours(ctx, series{})
-	return ours
 }
 
 // childEcho is an echo whose cat is a child of the spawner.
@@ -241,73 +175,5 @@ func childFlood(spawner ptyio.Spawner) flood {
 			must(errors.New("the flood did not come to its end"))
 		}
 		return 0
-	}
-}
-
-// publishBurst is how many events are published before the subscribers read them; their queues hold more.
-const publishBurst = 32
-
-// publishes measures the bus without the rest of the runtime. Nobody waits in Next, and nothing is dropped.
-func publishes(_ context.Context, s *scope) pair {
-	var loops []loop
-	for _, count := range []int{1, 100, 10_000} {
-		b := bus.New(bus.Options{})
-		s.after(b.Close)
-		subs := make([]*bus.Subscription, count)
-		for i := range subs {
-			subs[i] = get(b.Subscribe(bus.Filter{}, bus.SubscribeOptions{}))
-		}
-		event := messages.OutputDelta{Origin: messages.Origin{Session: "s", Process: 1000, Call: "c", At: time.Now()},
-			Stream: messages.StreamStdout, Bytes: bytes.Repeat([]byte{'x'}, 100)}
-		loops = append(loops, func(ctx context.Context, took series) {
-			began := time.Now()
-			for range publishBurst {
-				event.Seq++
-				b.PublishOutput(event, nil)
-				event.Offset += int64(len(event.Bytes))
-			}
-			took.add(fmt.Sprint(count), float64(time.Since(began).Nanoseconds())/float64(publishBurst*count))
-			for _, sub := range subs {
-				for range publishBurst {
-					get(sub.Next(ctx))
-				}
-			}
-		})
-	}
-	return pair{turns: s.some(20, 3), ours: func(ctx context.Context, took series) {
-		for _, once := range loops {
-			once(ctx, took)
-		}
-	}}
-}
-
-// plans show where the time of a plan goes: taking a script apart and matching each segment, and looking for danger in one that
-// cannot be taken apart.
-var plans = map[string]string{
-	"plain":     "git status && npm run build-3 | tee log; make -j4 all && ",
-	"not plain": "for f in *.go; do gofmt -l \"$f\" > \"$TMP/$f\" || exit 1; done; ",
-}
-
-func planned(script string) opener {
-	return func(_ context.Context, s *scope) pair {
-		var source strings.Builder
-		for i := range 500 {
-			name := []string{"git", "npm", "make", "python3", fmt.Sprintf("tool%d", i)}[i%5]
-			fmt.Fprintf(&source, "prefix_rule(pattern=[%q, \"run\", [\"a-%d\", \"b-%d\"]], decision=%q)\n", name, i, i,
-				[]rules.Decision{rules.Allow, rules.Prompt, rules.Forbidden}[i%3])
-		}
-		snapshot := policy.Snapshot{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}, Rules: get(rules.Parse("bench.rules", []byte(source.String()))),
-			Sandbox: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}, Granted: func(string) bool { return false }}
-		for len(script) < 160 {
-			script += fmt.Sprintf("cargo test -p crate-%d; ", len(script))
-		}
-		script += "cargo run " + strings.Repeat("x", max(200-len(script)-len("cargo run "), 1))
-		request := policy.Request{Argv: []string{"/bin/bash", "-lc", script}, Program: "/bin/bash", Dir: "/work"}
-		return pair{turns: s.some(1_000, 100), ours: timed(func(context.Context) error {
-			if plan := policy.MakePlan(request, snapshot); plan.Decision != policy.Ask {
-				return fmt.Errorf("the plan is to %s", plan.Decision)
-			}
-			return nil
-		})}
 	}
 }

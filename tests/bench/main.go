@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -18,8 +19,16 @@ var command = harness.Command{Name: "bench", Prepare: prepare,
 		"Exit code: 0 limits kept, 1 missed, 2 usage, 3 could not be measured. go doc ./tests/bench says what the numbers mean."}
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == workerFlag {
-		os.Exit(work(os.Args[2:]))
+	if len(os.Args) == 3 && os.Args[1] == writerFlag {
+		writers[os.Args[2]](os.Stdout)
+		return
+	}
+	if len(os.Args) == 5 && os.Args[1] == rowFlag {
+		if err := take(os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[2], err)
+			os.Exit(harness.ExitFailed)
+		}
+		return
 	}
 	command.Main()
 }
@@ -60,11 +69,10 @@ func prepare(flags *flag.FlagSet) harness.Run {
 			return harness.ExitOK, list(out, chosen)
 		}
 		result := b.measure(ctx, chosen)
-		show := result.writeTable
 		if *asJSON {
-			show = func(w io.Writer) error { return harness.WriteJSON(w, result) }
+			return result.exitCode(), json.NewEncoder(out).Encode(result)
 		}
-		return result.exitCode(), show(out)
+		return result.exitCode(), result.writeTable(out)
 	}
 }
 
@@ -79,8 +87,7 @@ func (b *bench) measure(ctx context.Context, chosen []row) *result {
 	r := &result{Machine: machine()}
 	b.progress.Say("%s", r.Machine)
 	for n, one := range chosen {
-		b.at = fmt.Sprintf("%d/%d %s", n+1, len(chosen), one.name)
-		b.progress.At("%s: %s", b.at, one.about)
+		b.progress.At("%d/%d %s: %s", n+1, len(chosen), one.name, one.about)
 		lines, err := one.measure(ctx, b)
 		if r.add(one.name, lines, err); ctx.Err() != nil {
 			break

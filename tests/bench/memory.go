@@ -36,20 +36,18 @@ func memoryRows() []row {
 			{name: "live heap beyond what is kept", of: "live", unit: mebibytes, judge: live, limit: 8}, {name: "floods", of: "floods", unit: megabytes}}
 	}
 	return []row{
-		{name: "rest", about: "resident memory of a small host that has run 2,000 commands and rests, beside a program that ran them with os/exec", least: 1, open: rests,
+		{name: "rest", about: "resident memory of a small host that has run 2,000 commands and rests, beside a program that ran them with os/exec", open: rests,
 			metrics: []metric{{name: "host beyond bare Go", unit: mebibytes, judge: most, limit: 13}, {name: "warden", of: "warden", unit: mebibytes, judge: most, limit: 8},
 				{name: "host", of: "embedded", unit: mebibytes}, {name: "bare Go", of: "plain", unit: mebibytes},
 				{name: "threads of the host", of: "threads", unit: pieces}}},
 		{name: "mcp-rest", about: "resident memory of a server for MCP, without its warden: after a command, and with 60 idle processes",
-			metrics: resting, least: 1, open: restOfServer(mcpServer)},
-		{name: "remote-rest", about: "the same of an exec-server", metrics: resting, least: 1, open: restOfServer(execServer)},
-		{name: "idle-isolated", about: "private memory of isolated commands that sleep while 500 more are started", least: 1, open: idleIsolated,
+			metrics: resting, fresh: true, open: restOfServer(mcpServer)},
+		{name: "remote-rest", about: "the same of an exec-server", metrics: resting, fresh: true, open: restOfServer(execServer)},
+		{name: "idle-isolated", about: "private memory of isolated commands that sleep while 500 more are started", fresh: true, open: idleIsolated,
 			metrics: []metric{{name: "its process 1", unit: kibibytes, judge: most, limit: 256}, {name: "the command", of: "command", unit: kibibytes}}},
-		{name: "memory-floods", about: "100 floods of 8 s through the runtime, without a subscriber", metrics: floods(most, most), least: 1, open: manyFloods("")},
-		{name: "memory-floods-slow", about: "the same with a subscriber that reads an event every 10 ms", metrics: floods(inform, inform), least: 1, open: manyFloods("slow")},
-		{name: "shells", about: "1,000 interactive shells on PTYs in one session", least: 1, open: func(_ context.Context, s *scope) pair {
-			return pair{ours: fresh("shells", strconv.Itoa(s.some(manyShells, manyShells/5)))}
-		},
+		{name: "memory-floods", about: "100 floods of 8 s through the runtime, without a subscriber", metrics: floods(most, most), fresh: true, open: manyFloods(false)},
+		{name: "memory-floods-slow", about: "the same with a subscriber that reads an event every 10 ms", metrics: floods(inform, inform), fresh: true, open: manyFloods(true)},
+		{name: "shells", about: "1,000 interactive shells on PTYs in one session", fresh: true, open: shells,
 			metrics: []metric{{name: "rss of the host for each", of: "rss", unit: kibibytes, judge: most, limit: 24}, {name: "threads of the host", of: "threads", unit: pieces, judge: most, limit: 10},
 				{name: "threads of the warden", of: "warden threads", unit: pieces}, {name: "rss of the warden", of: "warden", unit: kibibytes},
 				{name: "descriptors of the host for each", of: "descriptors", unit: pieces}, {name: "end of all", of: "end", unit: milliseconds, judge: most, limit: 700}}},
@@ -97,13 +95,11 @@ func restOf(ctx context.Context, program string, commands int, name string, took
 	}
 }
 
-// restOfServer measures a new server after one command, and with idle processes.
+// restOfServer measures a server after one command, and with idle processes.
 func restOfServer(open func(ctx context.Context, s *scope) (v *server, fill func(count int))) opener {
-	return func(context.Context, *scope) pair {
+	return func(ctx context.Context, s *scope) pair {
+		v, fill := open(ctx, s)
 		return pair{ours: func(ctx context.Context, took series) {
-			s := &scope{}
-			defer s.end()
-			v, fill := open(ctx, s)
 			took.add("", resident(ctx, v.cmd.Process.Pid))
 			fill(idleProcesses)
 			took.add("idle", resident(ctx, v.cmd.Process.Pid))
@@ -132,7 +128,7 @@ func idleIsolated(ctx context.Context, s *scope) pair {
 		must(errors.New("only root may look at the memory of process 1"))
 	}
 	runtime, _ := s.open(execbus.Options{}, execbus.SessionOptions{})
-	session := get(runtime.OpenSession(s.insideOf(messages.AssuranceIsolated, false)))
+	session := s.inside(runtime, messages.AssuranceIsolated, false)
 	for range 10 {
 		get(session.Start(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}}))
 	}
@@ -154,56 +150,45 @@ func privateKiB(pid int) float64 {
 	return float64(harness.Field(path, "Private_Clean:") + harness.Field(path, "Private_Dirty:"))
 }
 
-func manyFloods(subscriber string) opener {
-	return func(_ context.Context, s *scope) pair {
-		needMiB(2048)
-		return pair{ours: fresh("floods", fmt.Sprintf("%d %s", s.some(8, 2), subscriber))}
-	}
-}
-
-func needMiB(need int) {
-	if free := harness.Field("/proc/meminfo", "MemAvailable:") >> 10; free < need {
-		must(fmt.Errorf("only %d MiB of memory are available", free))
-	}
-}
-
-// openFloods makes a host of many floods.
-func openFloods(_ context.Context, s *scope, with string) loop {
-	var seconds int
-	var subscriber string
-	_, _ = fmt.Sscan(with, &seconds, &subscriber)
-	_, session := s.open(execbus.Options{}, crowded(memoryFloods))
-	return func(ctx context.Context, took series) {
+// manyFloods measures this process, a host of many floods.
+func manyFloods(watched bool) opener {
+	return func(ctx context.Context, s *scope) pair {
+		if free := harness.Field("/proc/meminfo", "MemAvailable:") >> 10; free < 2048 {
+			must(fmt.Errorf("only %d MiB of memory are available", free))
+		}
+		_, session := s.open(execbus.Options{}, crowded(memoryFloods))
 		s.plain(ctx, session) // starts the warden
-		debug.FreeOSMemory()
-		before := get(harness.ResidentKiB(os.Getpid()))
-		if subscriber != "" {
-			s.reader(session, 10*time.Millisecond)
-		}
-		load, peak := startFloods(ctx, session, memoryFloods), before
-		for range 10 * seconds {
-			time.Sleep(time.Second / 10)
-			peak = max(peak, get(harness.ResidentKiB(os.Getpid())))
-		}
-		took.add("floods", load.speed(ctx))
-		load.stop(ctx) // what comes during a collection counts as live
-		debug.FreeOSMemory()
-		var stats runtime.MemStats
-		runtime.ReadMemStats(&stats)
-		grown := float64(peak-before) / 1024
-		took.add("grown", grown)
-		took.add("beyond", grown-2*memoryKept)
-		took.add("live", float64(stats.HeapAlloc)/(1<<20)-memoryKept)
+		return pair{ours: func(ctx context.Context, took series) {
+			debug.FreeOSMemory()
+			before := get(harness.ResidentKiB(os.Getpid()))
+			if watched {
+				s.reader(session, 10*time.Millisecond)
+			}
+			load, peak := startFloods(ctx, session, memoryFloods), before
+			for range s.some(80, 20) {
+				time.Sleep(time.Second / 10)
+				peak = max(peak, get(harness.ResidentKiB(os.Getpid())))
+			}
+			took.add("floods", load.speed(ctx))
+			load.stop(ctx) // what comes during a collection counts as live
+			debug.FreeOSMemory()
+			var stats runtime.MemStats
+			runtime.ReadMemStats(&stats)
+			grown := float64(peak-before) / 1024
+			took.add("grown", grown)
+			took.add("beyond", grown-2*memoryKept)
+			took.add("live", float64(stats.HeapAlloc)/(1<<20)-memoryKept)
+		}}
 	}
 }
 
-// openManyShells makes a host of that many shells.
-func openManyShells(ctx context.Context, s *scope, with string) loop {
-	count := get(strconv.Atoi(with))
+// shells measures this process, a host of many shells.
+func shells(ctx context.Context, s *scope) pair {
+	count := s.some(manyShells, manyShells/5)
 	_, session := s.open(execbus.Options{}, crowded(count))
 	openShells(ctx, session, 20) // pages the code in, and lets pools and stacks find their size
 	must(session.TerminateAll(ctx))
-	return func(ctx context.Context, took series) {
+	return pair{ours: func(ctx context.Context, took series) {
 		descriptors := func() int { return len(harness.Entries("/proc/self/fd")) }
 		debug.FreeOSMemory()
 		before, fds := resident(ctx, os.Getpid()), descriptors()
@@ -218,5 +203,5 @@ func openManyShells(ctx context.Context, s *scope, with string) loop {
 		began := time.Now()
 		must(session.Close(ctx))
 		took.add("end", millis(time.Since(began)))
-	}
+	}}
 }

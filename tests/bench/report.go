@@ -16,7 +16,6 @@ import (
 type unit string
 
 const (
-	nanoseconds  unit = "ns"
 	milliseconds unit = "ms"
 	megabytes    unit = "MB/s"
 	cpuPerGiB    unit = "s/GiB"

@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/execbus/execbus/tests/harness"
@@ -17,7 +22,7 @@ type row struct {
 	name, about string
 	layer       bool // a layer alone: on demand
 	metrics     []metric
-	least       int // the fewest samples; 0 means 3
+	fresh       bool // each sample is taken in a process of its own, and one is enough
 	open        opener
 }
 
@@ -142,7 +147,6 @@ type bench struct {
 	lasts    time.Duration // of a row
 	quick    bool
 	progress *harness.Progress
-	at       string // the row under way
 }
 
 // scope is what an opener gets: it ends what was started for a row.
@@ -168,69 +172,91 @@ func (s *scope) some(full, quick int) int {
 	return full
 }
 
-// Bounds for a program that hangs, or a read that nothing wakes.
 const (
+	// rowFlag makes this program take the samples of a row. It is not for users.
+	rowFlag = "-row"
+	// rowWait bounds how long a row takes beyond its time, and endWait how long an interrupted one.
 	rowWait = 4 * time.Minute
-	// endWait bounds how long an interrupted row may take to end what it has begun.
 	endWait = 10 * time.Second
 )
 
-// measure returns a line for each metric. A row that hangs is left alone: the blocking read of a terminal, which the bare ways
-// use, cannot be ended from here.
+// samples are those of both ways. Ours come first.
+type samples [2][]series
+
+// measure returns a line for each metric. The samples are taken in a process of its own, so that one row does not find what another
+// has left, and one that hangs can be killed: the warden ends what it has started.
 func (r row) measure(ctx context.Context, b *bench) ([]line, error) {
-	var lines []line
-	done := make(chan error, 1)
-	go func() {
-		var err error
-		defer func() { done <- err }()
-		s := &scope{bench: b}
-		defer s.end()
-		defer failed(&err)
-		lines = r.samples(ctx, s, r.open(ctx, s))
-	}()
-	interrupted := make(chan struct{})
-	defer context.AfterFunc(ctx, func() {
-		time.Sleep(endWait)
-		close(interrupted)
-	})()
-	select {
-	case err := <-done:
-		if ctx.Err() != nil {
-			err = errors.New("interrupted")
+	ctx, cancel := context.WithTimeout(ctx, rowWait+b.lasts)
+	defer cancel()
+	var all samples
+	for began := time.Now(); len(all[0]) == 0 || r.fresh && time.Since(began) < b.lasts; {
+		some, err := r.apart(ctx, b)
+		if err != nil {
+			return nil, errors.Join(err, ctx.Err())
 		}
-		return lines, err
-	case <-interrupted:
-		return nil, fmt.Errorf("it did not end within %s of the interruption", endWait)
-	case <-time.After(rowWait + b.lasts):
-		return nil, fmt.Errorf("it hangs: it did not come to its end in %s", rowWait+b.lasts)
+		all[0], all[1] = append(all[0], some[0]...), append(all[1], some[1]...)
 	}
+	var lines []line
+	for _, m := range r.metrics {
+		lines = append(lines, m.condense(strings.TrimSpace(r.name+" "+m.name), all[1], all[0]))
+	}
+	return lines, nil
+}
+
+// apart takes samples in a process of its own. It ends at the end of its input, so also when this one is gone.
+func (r row) apart(ctx context.Context, b *bench) (all samples, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return all, err
+	}
+	cmd := exec.CommandContext(ctx, self, rowFlag, r.name, b.lasts.String(), fmt.Sprint(b.quick))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for us
+	cmd.WaitDelay, cmd.Stderr = endWait, b.progress
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		return all, err
+	}
+	cmd.Cancel = input.Close
+	out, err := cmd.Output()
+	if err != nil {
+		return all, err
+	}
+	return all, json.Unmarshal(out, &all)
+}
+
+// take is the main function of such a process. It handles no signals: that would cost a thread, and threads are counted.
+func take(name, lasts, quick string) (err error) {
+	defer failed(&err)
+	must(syscall.SetNonblock(0, true)) // a read that waits must not cost a thread
+	input := os.NewFile(0, "input")
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, input)
+		cancel()
+	}()
+	s := &scope{bench: &bench{lasts: get(time.ParseDuration(lasts)), quick: quick == "true"}}
+	defer s.end()
+	all := rows()
+	r := all[slices.IndexFunc(all, func(r row) bool { return r.name == name })]
+	return json.NewEncoder(os.Stdout).Encode(r.samples(ctx, s, r.open(ctx, s)))
 }
 
 // samples lets the ways take turns, in an order that changes: what ends beside a turn must not always be the same.
-func (r row) samples(ctx context.Context, s *scope, p pair) []line {
-	ways, taken := []loop{p.ours, p.bare}, [2][]series{}
+func (r row) samples(ctx context.Context, s *scope, p pair) (all samples) {
+	ways := []loop{p.ours, p.bare}
 	if p.bare == nil {
 		ways = ways[:1]
 	}
-	least := r.least
-	if least == 0 {
-		least = 3
-	}
-	for began, n := time.Now(), 0; n < least || time.Since(began) < s.lasts; n++ {
+	for began, n := time.Now(), 0; n == 0 || !r.fresh && (n < 3 || time.Since(began) < s.lasts); n++ {
 		for i := range ways {
-			taken[i] = append(taken[i], series{})
+			all[i] = append(all[i], series{})
 		}
 		for range max(p.turns, 1) {
 			for _, i := range rand.Perm(len(ways)) {
 				must(ctx.Err())
-				ways[i](ctx, taken[i][n])
+				ways[i](ctx, all[i][n])
 			}
 		}
-		s.progress.At("%s: %d samples", s.at, n+1)
 	}
-	var lines []line
-	for _, m := range r.metrics {
-		lines = append(lines, m.condense(strings.TrimSpace(r.name+" "+m.name), taken[1], taken[0]))
-	}
-	return lines
+	return all
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"syscall"
 	"time"
@@ -186,9 +187,17 @@ const (
 	floodSize = 64 << 20
 )
 
+// writerFlag makes this program one that prints. It is not for users.
+const writerFlag = "-writer"
+
+// writers are such programs. They end when nobody reads them.
+var writers = map[string]func(out io.Writer){"flood": writeFlood, "lines": writeLines}
+
+func writer(name string) []string { return []string{get(os.Executable()), writerFlag, name} }
+
 // floodArgv is a flood on a terminal in raw mode.
 func floodArgv() []string {
-	return append([]string{"/bin/sh", "-c", `stty raw -echo && exec "$0" "$@"`}, writer("flood", "")...)
+	return append([]string{"/bin/sh", "-c", `stty raw -echo && exec "$0" "$@"`}, writer("flood")...)
 }
 
 func writeFlood(out io.Writer) {

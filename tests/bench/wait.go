@@ -102,7 +102,7 @@ func deliveries(one bool) opener {
 		session := s.session()
 		var ids []messages.ProcessID
 		for range talkers {
-			ids = append(ids, get(session.Start(ctx, messages.ExecCommand{Argv: writer("lines", "")})).ID())
+			ids = append(ids, get(session.Start(ctx, messages.ExecCommand{Argv: writer("lines")})).ID())
 		}
 		lasts := time.Duration(s.some(1500, 500)) * time.Millisecond
 		return pair{ours: func(ctx context.Context, took series) {

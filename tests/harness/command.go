@@ -4,7 +4,7 @@
 //	var command = harness.Command{Name: "bench", Usage: "Measures.", Prepare: prepare}
 //	func main() { command.Main() }
 //
-// A command writes its result to standard output, as a table or as JSON, and everything else to standard error. The first
+// A command writes its result to standard output, and everything else to standard error. The first
 // SIGINT, SIGTERM or SIGHUP ends the context, and the command then shows what it has; the second one ends the process.
 //
 // # What you must not assume
@@ -14,7 +14,6 @@ package harness
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,6 +21,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // Exit codes.
@@ -73,9 +73,7 @@ func (c Command) Execute(ctx context.Context, args []string, out, progress io.Wr
 	if err != nil {
 		return ExitUsage
 	}
-	shown := newProgress(progress)
-	code, err := run(ctx, flags.Args(), out, shown)
-	shown.Clear()
+	code, err := run(ctx, flags.Args(), out, &Progress{Began: time.Now(), out: progress})
 	if err == nil {
 		return code
 	}
@@ -84,11 +82,4 @@ func (c Command) Execute(ctx context.Context, args []string, out, progress io.Wr
 		return ExitUsage
 	}
 	return ExitFailed
-}
-
-// WriteJSON writes a result for programs.
-func WriteJSON(w io.Writer, result any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(result)
 }

@@ -15,6 +15,7 @@ import (
 // quantity is something that is counted.
 type quantity int
 
+// The quantities that the code names; the others are only in the table.
 const (
 	descriptors quantity = iota
 	wardenDescriptors
@@ -22,13 +23,9 @@ const (
 	zombies
 	descendants
 	heap
-	threads
-	wardenThreads
 	rss
-	wardenRSS
-	terminals
-	settling
-	quantities // the number of quantities
+	settling   quantity = 11
+	quantities quantity = 12
 )
 
 // rule says how a quantity is judged at quiet points.
@@ -51,20 +48,9 @@ type fact struct {
 	unit string
 }
 
-var facts = [quantities]fact{
-	descriptors:       {name: "descriptors", rule: exact},
-	wardenDescriptors: {name: "warden descriptors", rule: exact},
-	goroutines:        {name: "goroutines", rule: exact},
-	zombies:           {name: "zombies", rule: none},
-	descendants:       {name: "descendants", rule: none},
-	heap:              {name: "heap", rule: within, unit: "MiB"},
-	threads:           {name: "threads"},
-	wardenThreads:     {name: "warden threads"},
-	rss:               {name: "rss", unit: "MiB"},
-	wardenRSS:         {name: "warden rss", unit: "MiB"},
-	terminals:         {name: "ptys of the system"},
-	settling:          {name: "settling", unit: "ms"},
-}
+var facts = [quantities]fact{{"descriptors", exact, ""}, {"warden descriptors", exact, ""}, {"goroutines", exact, ""}, {"zombies", none, ""},
+	{"descendants", none, ""}, {"heap", within, "MiB"}, {"rss", shown, "MiB"}, {"warden rss", shown, "MiB"}, {"threads", shown, ""},
+	{"warden threads", shown, ""}, {"ptys of the system", shown, ""}, {"settling", shown, "ms"}}
 
 func (f fact) show(v int64) string {
 	if f.unit == "MiB" {
@@ -73,7 +59,7 @@ func (f fact) show(v int64) string {
 	return strings.TrimSpace(fmt.Sprint(v, " ", f.unit))
 }
 
-// sample has the counts of one moment.
+// sample has the counts of one moment, in the order of the table.
 type sample [quantities]int64
 
 // markVariable is in the environment of every command, with this run's mark.
@@ -115,12 +101,9 @@ func (w *watcher) take() (sample, census) {
 	// The first count is without the descriptor of the listing, the second without the lists of children: each of the warden's
 	// threads that starts commands keeps its own open.
 	kept := slices.DeleteFunc(targets(c.warden.PID), func(target string) bool { return strings.HasSuffix(target, "/children") })
-	return sample{
-		descriptors: int64(len(harness.Entries("/proc/self/fd"))) - 1, wardenDescriptors: int64(len(kept)),
-		goroutines: int64(runtime.NumGoroutine()), zombies: int64(len(c.zombies)), descendants: int64(len(c.descendants)),
-		heap: int64(memory.HeapAlloc), threads: int64(self.Threads), wardenThreads: int64(c.warden.Threads),
-		rss: self.Pages * page, wardenRSS: c.warden.Pages * page, terminals: int64(harness.Field("/proc/sys/kernel/pty/nr", "")),
-	}, c
+	return sample{int64(len(harness.Entries("/proc/self/fd"))) - 1, int64(len(kept)), int64(runtime.NumGoroutine()), int64(len(c.zombies)),
+		int64(len(c.descendants)), int64(memory.HeapAlloc), self.Pages * page, c.warden.Pages * page, int64(self.Threads),
+		int64(c.warden.Threads), int64(harness.Field("/proc/sys/kernel/pty/nr", "")), 0}, c
 }
 
 func (w *watcher) census(all []harness.Proc) census {

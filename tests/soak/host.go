@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -229,4 +230,25 @@ func (p *pool) disturb(ctx context.Context, dice *rand.Rand, length time.Duratio
 			act()
 		}
 	})
+}
+
+// signalChild signals a process if it is still the child of that parent. It checks this after it has a handle on the process, so it
+// cannot hit a stranger with the same number.
+func signalChild(number os.Signal, pid, parent int) (sent bool, err error) {
+	if pid == 0 || parent == 0 {
+		return false, nil
+	}
+	handle, err := os.FindProcess(pid)
+	if err != nil {
+		return false, err
+	}
+	defer handle.Release()
+	p, err := harness.ReadProc(pid)
+	if err != nil || p.Dead() || p.PPID != parent {
+		return false, nil // it has ended
+	}
+	if err = handle.Signal(number); errors.Is(err, os.ErrProcessDone) {
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"io"
 	"math/rand/v2"
@@ -56,11 +57,10 @@ func prepare(flags *flag.FlagSet) harness.Run {
 		}
 		s.run(ctx)
 		r := s.report(ctx.Err() != nil)
-		show := r.writeTable
 		if *asJSON {
-			show = func(w io.Writer) error { return harness.WriteJSON(w, r) }
+			return r.exitCode(), json.NewEncoder(out).Encode(r)
 		}
-		return r.exitCode(), show(out)
+		return r.exitCode(), r.writeTable(out)
 	}
 }
 
