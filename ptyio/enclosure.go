@@ -36,14 +36,6 @@ type Enclosure interface {
 	Release()
 }
 
-// Unchanging is an Enclosure whose paths can be checked without waiting.
-type Unchanging interface {
-	// Unchanged returns true only if Check would return nil. It asks identify for the device and the inode of the file that a
-	// path leads to. If symlinks is false, the path must lead there without symbolic links. If identify does not know, Unchanged
-	// returns false.
-	Unchanged(identify func(path string, symlinks bool) (device, inode uint64, known bool)) bool
-}
-
 // Enclosed is an enclosure that holds nothing and looks nothing up: for a spawner that sends paths elsewhere.
 func Enclosed(c Confinement) Enclosure { return enclosed{c} }
 

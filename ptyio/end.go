@@ -182,11 +182,7 @@ func (e *end) duplicate() (fd int, left *os.File) {
 	case e.users > 0:
 		return -1, nil
 	}
-	least := 0
-	if e.fd >= highFiles { // it was put aside
-		least = highFiles
-	}
-	again, err := unix.FcntlInt(uintptr(e.fd), unix.F_DUPFD_CLOEXEC, least)
+	again, err := unix.FcntlInt(uintptr(e.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil { // no descriptor is free
 		return -1, nil
 	}

@@ -21,7 +21,7 @@ func openPipe(hostWrites bool) (ours int, theirs *os.File, err error) {
 		_, _ = unix.Close(ours), unix.Close(end)
 		return -1, nil, os.NewSyscallError("fcntl", err)
 	}
-	return aside(ours), os.NewFile(uintptr(end), "pipe"), nil
+	return ours, os.NewFile(uintptr(end), "pipe"), nil
 }
 
 // openNull opens the null device, which cannot be on a poller.

@@ -15,10 +15,6 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// opening bounds how many spawns at once may look for their programs, or open their terminals and pipes: each can take a
-// thread, which Go never gives back. Opening cannot hang. A look that takes long no longer counts.
-var opening = newPlaces(2)
-
 // looking bounds the concurrent looks at file systems. A look at one that does not answer occupies a thread and cannot be
 // ended. If that many hang, all others have to wait.
 var looking = make(chan struct{}, 256)
@@ -38,9 +34,7 @@ func look[T any](ctx context.Context, subject string, at func() (T, error)) (T, 
 		}
 		defer close(done)
 		defer func() { <-looking }()
-		over := opening.takeForALook()
 		found, failed = at()
-		over()
 	}()
 	select {
 	case <-done:
@@ -54,9 +48,6 @@ func look[T any](ctx context.Context, subject string, at func() (T, error)) (T, 
 // reached finds the program of a launch. It returns when the file systems of the program, the directory and the sandbox have
 // answered.
 func reached(ctx context.Context, launch Launch) (string, error) {
-	if program, found := cached(launch); found {
-		return program, nil
-	}
 	name, dir, path, sandbox := launch.Argv[0], launch.Dir, SearchPath(launch.Env), launch.Sandbox
 	return look(ctx, name, func() (string, error) {
 		if sandbox != nil {
@@ -72,8 +63,6 @@ func reached(ctx context.Context, launch Launch) (string, error) {
 			return "", err
 		}
 		reach(program)
-		nearby.learn(dir)
-		nearby.learn(program)
 		return program, nil
 	})
 }

@@ -57,7 +57,6 @@ type Leader interface {
 
 // Spawn starts a child with the help of a starter. Spawners are implemented with it.
 func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
-	_ = deepen(0)
 	if err := launch.Check(); err != nil {
 		return nil, err
 	}
@@ -69,9 +68,7 @@ func Spawn(ctx context.Context, launch Launch, starter Starter) (Child, error) {
 	c := &child{launch: launch, spawned: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
 		abandoned: make(chan struct{})}
 	start.Exited, start.Background, start.TreeEnded, start.Reached = c.onExited, c.onBackground, c.onTreeEnded, c.reach
-	opening.take()
 	theirs, err := c.open(&start)
-	opening.give(1)
 	c.theirs = theirs
 	start.Born = c.onBorn
 	if err == nil {

@@ -84,11 +84,6 @@ func (e *enclosure) Confinement() ptyio.Confinement { return e.confinement }
 // Check implements ptyio.Enclosure.
 func (e *enclosure) Check() error { return e.found.Check() }
 
-// Unchanged implements ptyio.Unchanging.
-func (e *enclosure) Unchanged(identify func(path string, symlinks bool) (device, inode uint64, known bool)) bool {
-	return e.found.Unchanged(identify)
-}
-
 // Widen implements ptyio.Enclosure.
 func (e *enclosure) Widen(ctx context.Context, more messages.AdditionalPermissions, dir string) (ptyio.Enclosure, error) {
 	c := e.confinement

@@ -58,20 +58,6 @@ func (f *Found) Denies() string {
 	return ""
 }
 
-// Unchanged reports whether the paths still lead where they did, as far as identify says. It is for ptyio.Unchanging.
-func (f *Found) Unchanged(identify func(path string, symlinks bool) (device, inode uint64, known bool)) bool {
-	leads := func(path string, symlinks bool, to identity) bool {
-		device, inode, known := identify(path, symlinks)
-		return known && identity{device, inode} == to
-	}
-	for _, g := range f.given {
-		if g.led == (identity{}) || !leads(g.real, false, g.led) || g.path != g.real && !leads(g.path, true, g.led) {
-			return false
-		}
-	}
-	return true
-}
-
 // Check returns an error unless the paths still lead where they did. It may block.
 func (f *Found) Check() error {
 	for _, g := range f.given {

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/confine"
@@ -403,17 +401,11 @@ func TestWhatLeadsElsewhereIsNoticed(t *testing.T) {
 				c = workspace(dir + "/work")
 			}
 			f := find(t, c)
-			if err := f.Check(); err != nil || !f.Unchanged(identifyPath) {
-				t.Error(err, "or it seems to have changed")
-			}
-			if f.Unchanged(func(string, bool) (uint64, uint64, bool) { return 0, 0, false }) {
-				t.Error("what is not known counts as unchanged")
+			if err := f.Check(); err != nil {
+				t.Error(err)
 			}
 			if err := change(dir); err != nil {
 				t.Fatal(err)
-			}
-			if unchanged := f.Unchanged(identifyPath); unchanged != (name == "") {
-				t.Errorf("%s, given as %s: unchanged %v", name, given, unchanged)
 			}
 			if err := f.Check(); (err != nil) != (name != "") {
 				t.Errorf("%s, given as %s: %v", name, given, err)
@@ -442,21 +434,6 @@ func TestAPlaceholderThatGoesIsNotTakenForALink(t *testing.T) {
 			t.Fatalf("%v", f.Gaps)
 		}
 	}
-}
-
-func identifyPath(path string, symlinks bool) (device, inode uint64, known bool) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}
-	if !symlinks {
-		how.Resolve = unix.RESOLVE_NO_SYMLINKS
-	}
-	fd, err := unix.Openat2(unix.AT_FDCWD, path, &how)
-	if err != nil {
-		return 0, 0, false
-	}
-	defer unix.Close(fd)
-	var stat unix.Stat_t
-	err = unix.Fstat(fd, &stat)
-	return stat.Dev, stat.Ino, err == nil
 }
 
 func TestALinkThatLeadsElsewhereIsNoticed(t *testing.T) {
