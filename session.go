@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/execbus/execbus/actors"
@@ -66,20 +65,12 @@ func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
 	call := system.Call(s.supervisor, message)
 	defer call.Close()
 	begun(ctx)
-	reply, err := call.Wait(ctx)
+	reply, err := actors.Await[T](ctx, call)
 	if err != nil && err == ctx.Err() {
 		system.Send(s.supervisor, actors.CancelWait{Waiter: call.PID().Id})
-		reply, err = call.Wait(context.WithoutCancel(ctx))
+		reply, err = actors.Await[T](context.WithoutCancel(ctx), call)
 	}
-	if err != nil {
-		return none, plain(ctx, err, s.supervisor, errSessionClosed)
-	}
-	typed, ok := reply.(T)
-	if !ok {
-		return none, &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use session",
-			Detail: "the answer has an unexpected type", Hint: fmt.Sprintf("the reply to a %T is a %T", message, reply)}
-	}
-	return typed, nil
+	return reply, plain(ctx, err, s.supervisor, errSessionClosed)
 }
 
 // cancelled is the error of a call whose context has ended.

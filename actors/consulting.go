@@ -150,7 +150,7 @@ func (v *supervisor) toApproval(message any) {
 		v.ctx.Respond(errNoApproval)
 		return
 	}
-	v.ctx.Forward(v.asking.actor, message)
+	v.ctx.SendFor(v.ctx.Sender(), v.asking.actor, message)
 }
 
 // newRules takes the rules that hold for commands from now on.

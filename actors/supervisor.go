@@ -60,7 +60,7 @@ func (v *supervisor) handle(message any) {
 		v.leave(m.Message)
 	case system.Crashed:
 		v.crashed(m)
-	case system.Terminated, system.WorkPanicked, system.WorkLeft: // of a lookup, whose result says so
+	case system.Terminated, system.WorkFailed: // of a lookup, whose result says so
 	case messages.ExecCommand:
 		v.exec(shared.Command{ExecCommand: m})
 	case protocol.StartCommand:

@@ -22,3 +22,8 @@ func NewSystem(logger *slog.Logger) *System { return system.NewSystem(logger, sy
 func Ask[T any](ctx context.Context, s *System, to *PID, message any) (T, error) {
 	return system.Ask[T](ctx, s, to, message)
 }
+
+// Await waits for the reply to a call, as Ask does. It may be called again with another context.
+func Await[T any](ctx context.Context, call *system.Call) (T, error) {
+	return system.Await[T](ctx, call)
+}

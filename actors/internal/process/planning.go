@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -76,15 +75,11 @@ func (s *planning) receive(p *process, message any) bool {
 
 // lookFailed ends a command if the work that looked at the machine has failed. It reports whether the message says that.
 func (p *process) lookFailed(message any) bool {
-	e := &messages.Error{Code: messages.ErrRuntimeFailure, Op: "plan", Detail: "the spawner's resolver ended its goroutine"}
-	switch m := message.(type) {
-	case system.WorkPanicked:
-		e.Detail = fmt.Sprintf("the spawner's resolver panicked: %v", m.Reason)
-	case system.WorkLeft:
-	default:
+	m, failed := message.(system.WorkFailed)
+	if !failed {
 		return false
 	}
-	p.failed(e)
+	p.failed(&messages.Error{Code: messages.ErrRuntimeFailure, Op: "plan", Detail: "the spawner's resolver did not answer: " + m.Err.Error()})
 	return true
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -53,8 +54,8 @@ func (c *Context) deliver(message any, sender *PID) {
 		}
 		c.message, c.sender = nil, nil
 	}()
-	if _, last := message.(Stopping); c.before != nil && !last {
-		c.before(c.Self(), message)
+	if _, last := message.(Stopping); c.sys.options.Before != nil && !last && c.lib.Parent() != nil {
+		c.sys.options.Before(c.Self(), message)
 	}
 	c.receive(c)
 }
@@ -65,28 +66,28 @@ func (c *Context) crash(reason any) {
 		return
 	}
 	c.crashing = true
-	c.lastWords(reason)
+	c.handOver(reason)
 	c.close()
 	if parent := c.lib.Parent(); parent != nil {
 		c.Send(parent, Crashed{c.Self(), reason})
 	}
 	if c.sender != nil {
 		failure := unanswered(c.Self(), c.message)
-		failure.Err.Code, failure.Err.Detail = messages.ErrRuntimeFailure, "the actor crashed: "+printed(reason)
+		failure.Err.Code, failure.Err.Detail = messages.ErrRuntimeFailure, "the actor crashed: "+hostcode.Text(reason)
 		c.Send(c.sender, failure)
 	}
 	c.Stop(c.Self())
 }
 
-// lastWords lets the behaviour hand over its obligations. It gets no second chance after a panic here, or in Stopping.
-func (c *Context) lastWords(reason any) {
+// handOver lets the behaviour hand over its obligations. It gets no second chance after a panic here, or in Stopping.
+func (c *Context) handOver(reason any) {
 	at, sender := c.message, c.sender
 	if _, last := at.(Stopping); last {
 		return
 	}
 	defer func() {
 		if again := recover(); again != nil {
-			c.sys.logPanic("actor crashed", c.Self(), "its last words", again)
+			c.sys.logPanic("actor crashed", c.Self(), "Crashing", again)
 		}
 		c.message, c.sender = at, sender
 	}()
@@ -99,6 +100,8 @@ func (c *Context) close() {
 	for len(c.timers) > 0 {
 		c.timers[0].Cancel()
 	}
-	c.EndWork()
+	if c.endWork != nil {
+		c.endWork()
+	}
 	c.leaveWork()
 }

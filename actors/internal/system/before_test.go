@@ -64,7 +64,7 @@ func TestAPanicInBeforeIsACrash(t *testing.T) {
 					t.Error("the message was delivered")
 				}
 			})
-			ctx.Forward(child, fault{})
+			ctx.SendFor(ctx.Sender(), child, fault{})
 		case Crashed:
 			crashed <- m.Reason
 		}

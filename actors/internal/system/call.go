@@ -15,20 +15,19 @@ import (
 func Ask[T any](ctx context.Context, s *System, to *PID, message any) (T, error) {
 	call := s.Call(to, message)
 	defer call.Close()
-	reply, err := call.Wait(ctx)
+	return Await[T](ctx, call)
+}
+
+// Await is Call.Wait for a reply of one type.
+func Await[T any](ctx context.Context, c *Call) (typed T, err error) {
+	reply, err := c.Wait(ctx)
 	if err != nil {
-		var none T
-		return none, err
+		return typed, err
 	}
 	typed, ok := reply.(T)
 	if !ok {
-		return typed, &messages.Error{
-			Code:    messages.ErrRuntimeFailure,
-			Op:      "ask",
-			Subject: to.GetId(),
-			Detail:  "the answer is not of the kind that was expected",
-			Hint:    fmt.Sprintf("the reply to a %T is a %T, not a %T", message, reply, typed),
-		}
+		return typed, &messages.Error{Code: messages.ErrRuntimeFailure, Op: "ask", Detail: "the answer is not of the kind that was expected",
+			Hint: fmt.Sprintf("the reply is a %T, not a %T", reply, typed)}
 	}
 	return typed, nil
 }

@@ -45,7 +45,6 @@ type Context struct {
 	sys      *System
 	lib      actor.Context
 	receive  Receive
-	before   func(self *PID, message any) // see Options; nil in the root
 	message  any
 	sender   *PID
 	closed   bool            // stopped or crashed: Receive gets nothing any more
@@ -81,8 +80,8 @@ func (c *Context) Respond(reply any) {
 func (c *Context) Unexpected() {
 	kind := fmt.Sprintf("%T", c.message)
 	c.sys.logger.Error("an actor does not know a message", "actor", c.Self().Id, "message", kind)
-	if c.sys.unexpected != nil {
-		c.sys.unexpected(c.Self(), c.message)
+	if c.sys.options.Unexpected != nil {
+		c.sys.options.Unexpected(c.Self(), c.message)
 	}
 	c.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "ask", Subject: c.Self().Id,
 		Detail: "this request is not known there; use a documented one", Hint: "it is a " + kind})
@@ -97,9 +96,6 @@ func (c *Context) Send(to *PID, message any) { c.lib.Send(to, message) }
 // Request sends a message whose reply, or Unanswered, will come as a message to this actor.
 func (c *Context) Request(to *PID, message any) { c.lib.Request(to, message) }
 
-// Forward sends a message whose reply goes to the sender of the message being handled.
-func (c *Context) Forward(to *PID, message any) { c.SendFor(c.sender, to, message) }
-
 // SendFor sends a message whose reply goes to asker.
 func (c *Context) SendFor(asker, to *PID, message any) {
 	c.lib.RequestWithCustomSender(to, message, asker)
@@ -107,7 +103,7 @@ func (c *Context) SendFor(asker, to *PID, message any) {
 
 // Spawn starts a child; its name is its parent's, prefix and a unique number. The parent gets Crashed and Terminated.
 func (c *Context) Spawn(prefix string, receive Receive) *PID {
-	return c.lib.SpawnPrefix(c.sys.props(receive, c.sys.before), prefix)
+	return c.lib.SpawnPrefix(c.sys.props(receive), prefix)
 }
 
 // Watch asks for Terminated when pid ends. If the actor has ended, or is still stopping its children, Terminated comes

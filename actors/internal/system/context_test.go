@@ -38,7 +38,7 @@ func TestRequestsOfActors(t *testing.T) {
 	}
 	forwarder := mustSpawn(t, s, func(ctx *Context) {
 		if n, ok := ctx.Message().(int); ok {
-			ctx.Forward(server, n+1)
+			ctx.SendFor(ctx.Sender(), server, n+1)
 		}
 	})
 	if n, err := Ask[int](t.Context(), s, forwarder, 1); n != 2 || err != nil {

@@ -50,11 +50,6 @@ func (s *System) discard(from *PID, owner Discarder) {
 }
 
 func unanswered(to *PID, message any) Unanswered {
-	return Unanswered{to, message, &messages.Error{
-		Code:    messages.ErrClosed,
-		Op:      "ask",
-		Subject: to.GetId(),
-		Detail:  "the actor has ended",
-		Hint:    fmt.Sprintf("a %T came too late", message),
-	}}
+	return Unanswered{to, message, &messages.Error{Code: messages.ErrClosed, Op: "ask", Subject: to.GetId(),
+		Detail: "the actor has ended", Hint: fmt.Sprintf("a %T came too late", message)}}
 }

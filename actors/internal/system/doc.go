@@ -57,9 +57,9 @@
 //
 //   - That a message at which an actor crashes is discarded: the actor may have taken what it owns. Crashing carries the message.
 //   - That Terminated always comes after the end: a watcher of an actor that is still stopping its children gets it at once.
-//   - That runtime.Goexit in a Receive is a crash: the actor hangs, and so does Shutdown. In work it is WorkLeft.
+//   - That runtime.Goexit in a Receive is a crash: the actor hangs, and so does Shutdown.
 //   - That the order of messages from different senders means anything. From one sender to one actor they arrive in order.
 //   - That Shutdown waits for detached work: its goroutine, if it never returns, is lost, and a late result is discarded.
 //   - That every reply to a Call is taken or discarded: a second one is dropped, and so is one that nobody waits for.
-//   - That the logger may block: it is called by actors and by senders. Its panics are dropped.
+//   - That the logger may block or panic: it is called by actors and by senders.
 package system

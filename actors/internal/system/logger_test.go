@@ -13,47 +13,6 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// panicky is a log handler that always panics, or only when it handles something.
-type panicky struct{ onlyHandle bool }
-
-func (p panicky) Enabled(context.Context, slog.Level) bool { return p.orPanic() != nil }
-
-func (p panicky) Handle(context.Context, slog.Record) error { panic("logger") }
-
-func (p panicky) WithAttrs([]slog.Attr) slog.Handler { return p.orPanic() }
-
-func (p panicky) WithGroup(string) slog.Handler { return p.orPanic() }
-
-func (p panicky) orPanic() slog.Handler {
-	if !p.onlyHandle {
-		panic("logger")
-	}
-	return p
-}
-
-func TestAGuardedLoggerNeverPanics(t *testing.T) {
-	for _, onlyHandle := range []bool{false, true} {
-		logger := guard(slog.New(panicky{onlyHandle}))
-		logger.With("key", "value").WithGroup("group").Error("said", "key", "value")
-	}
-	var log logBuffer
-	guard(slog.New(slog.NewTextHandler(&log, nil))).With("a", 1).WithGroup("g").Error("said", "b", 2)
-	if !strings.Contains(log.String(), "msg=said a=1 g.b=2") {
-		t.Errorf("a sane logger got %q", log.String())
-	}
-}
-
-func TestALoggerThatPanicsDoesNoHarm(t *testing.T) {
-	for _, onlyHandle := range []bool{false, true} {
-		s := NewSystem(slog.New(panicky{onlyHandle}), Options{})
-		misbehave(t, s)
-		// Dead letters, and panics in Discard, are logged in the sender's goroutine.
-		discarded := make(chan string, 1)
-		s.Send(s.lib.NewLocalPID("nobody"), owned{discarded})
-		mustReceive(t, discarded)
-	}
-}
-
 // nasty cannot be printed: fmt survives a panic of its method, but not a second one in a method of the panic's value.
 type nasty struct{}
 
@@ -69,7 +28,7 @@ func TestAPanicThatCannotBePrintedIsAnOrdinaryCrash(t *testing.T) {
 		case Terminated:
 			crashed <- "terminated"
 		case string:
-			ctx.Forward(ctx.Spawn("child", func(ctx *Context) {
+			ctx.SendFor(ctx.Sender(), ctx.Spawn("child", func(ctx *Context) {
 				if ctx.Message() == "crash" {
 					panic(nasty{})
 				}
@@ -86,30 +45,12 @@ func TestAPanicThatCannotBePrintedIsAnOrdinaryCrash(t *testing.T) {
 	}
 }
 
-func TestAPanicOfTheLoggerDoesNotHangAsks(t *testing.T) {
-	s := NewSystem(slog.New(panicky{onlyHandle: true}), Options{})
-	g := newGated()
-	g.panics = true
-	pid := mustSpawn(t, s, g.receive)
-	s.Send(pid, "block")
-	<-g.entered
-	call := s.Call(pid, "queued")
-	defer call.Close()
-	close(g.open)
-	if _, err := call.Wait(t.Context()); !errors.Is(err, messages.ErrClosed) {
-		t.Error(err)
-	}
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestTheLogHasTheStackOfACrashAndNoContentOfMessages(t *testing.T) {
 	var log logBuffer
 	s := NewSystem(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})), Options{})
 	misbehave(t, s)
 	// Nobody waits for detached work, so its text may come a moment later.
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(log.String(), "detached work panicked"); goruntime.Gosched() {
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(log.String(), "detached work failed"); goruntime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatalf("a panic of detached work is not in the log:\n%s", log.String())
 		}
@@ -131,7 +72,7 @@ func misbehave(t *testing.T, s *System) {
 		switch ctx.Message().(type) {
 		case Started:
 			ctx.Detach(func(context.Context) any { panic("in detached work") })
-		case WorkPanicked:
+		case WorkFailed:
 			close(panicked)
 			ctx.Go(func(context.Context) any { panic("in work") })
 		}

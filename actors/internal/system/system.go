@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/eventstream"
 
+	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -28,24 +30,21 @@ type Options struct {
 // System is a set of actors. Its methods are safe for concurrent use. All but Send block, so they must not be used inside
 // of an actor, which has its Context instead.
 type System struct {
-	lib    *actor.ActorSystem
-	logger *slog.Logger
-	root   *PID // the parent of all top-level actors
-	before func(self *PID, message any)
-	// unexpected may be nil.
-	unexpected func(self *PID, message any)
+	options Options
+	lib     *actor.ActorSystem
+	logger  *slog.Logger
+	root    *PID // the parent of all top-level actors
 }
 
-// NewSystem starts an empty system, which logs to logger and nowhere else; a panic of the logger is dropped.
+// NewSystem starts an empty system, which logs to logger and nowhere else. The logger must neither block nor panic.
 func NewSystem(logger *slog.Logger, options Options) *System {
-	s := &System{logger: guard(logger), before: options.Before, unexpected: options.Unexpected}
-	s.lib = newActorSystem(s.logger)
+	s := &System{options: options, lib: newActorSystem(logger), logger: logger}
 	// The library's own subscribers log the content of undelivered messages, which may be secret, keep a goroutine for
 	// a second to throttle that, and answer senders with a reply that does not name the actor that has ended.
 	s.lib.EventStream = eventstream.NewEventStream()
 	s.lib.EventStream.Subscribe(s.deadLetter)
 	top := &root{children: map[string]*PID{}, work: map[string]int{}}
-	s.root = s.lib.Root.SpawnPrefix(s.props(top.receive, nil), "root")
+	s.root = s.lib.Root.SpawnPrefix(s.props(top.receive), "root")
 	return s
 }
 
@@ -70,17 +69,17 @@ func (s *System) Shutdown(ctx context.Context) error {
 	if gone != nil {
 		return nil // the last actor ended between the two requests
 	}
-	return &messages.Error{
-		Code:    messages.ErrRuntimeFailure,
-		Op:      "shutdown",
-		Subject: strings.Join(left, ", "),
-		Detail:  "not stopped: " + err.Error(),
-	}
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "shutdown", Subject: strings.Join(left, ", "), Detail: "not stopped: " + err.Error()}
 }
 
 // props is how the library starts an actor of ours.
-func (s *System) props(receive Receive, before func(*PID, any)) *actor.Props {
-	c := &Context{sys: s, receive: receive, before: before}
+func (s *System) props(receive Receive) *actor.Props {
+	c := &Context{sys: s, receive: receive}
 	return actor.PropsFromProducer(func() actor.Actor { return adapted{c} },
 		actor.WithMailbox(func() actor.Mailbox { return mailbox{actor.Unbounded()(), c} }))
+}
+
+// logPanic logs a panic that was recovered, with the stack of the caller.
+func (s *System) logPanic(message string, pid *PID, at string, reason any) {
+	s.logger.Error(message, "actor", pid.GetId(), "at", at, "reason", hostcode.Text(reason), "stack", string(debug.Stack()))
 }

@@ -1,14 +1,14 @@
 package system
 
-import "context"
+import (
+	"context"
+	"errors"
 
-// WorkLeft is delivered instead of the result of work that ended its goroutine (runtime.Goexit).
-type WorkLeft struct{}
+	"github.com/execbus/execbus/internal/hostcode"
+)
 
-// WorkPanicked is delivered instead of the result of work that was started with Detach and panicked.
-type WorkPanicked struct {
-	Reason any // the value passed to panic
-}
+// WorkFailed is delivered instead of the result of work that was started with Detach and has failed.
+type WorkFailed struct{ Err *hostcode.Failure }
 
 // worked is the end of work that was started with Go. The owner counts such ends; once the owner is closed, root does.
 type worked struct {
@@ -17,7 +17,7 @@ type worked struct {
 	result any // nil for none
 }
 
-// workCrashed is the result of work that panicked.
+// workCrashed is the result of work that panicked or ended its goroutine.
 type workCrashed struct{ reason any }
 
 // Discard informs root of work that ended after its owner.
@@ -29,13 +29,13 @@ func (w worked) Discard() {
 }
 
 // Go runs blocking work in another goroutine and delivers its result, unless that is nil, as a message to this actor.
-// Its context ends with the actor or by EndWork; a result that owns something should be a Discarder, because it may
-// come after the actor's end. A panic in work crashes the actor.
+// Its context ends with the actor; a result that owns something should be a Discarder, because it may come after the
+// actor's end. Work that panics or ends its goroutine crashes the actor.
 func (c *Context) Go(work func(context.Context) any) {
 	end, ctx := worked{system: c.sys, owner: c.Self()}, c.workContext()
 	c.working++
 	go func() {
-		end.result = WorkLeft{}
+		end.result = workCrashed{"work ended its goroutine"}
 		defer func() {
 			if reason := recover(); reason != nil {
 				end.result = workCrashed{reason}
@@ -67,33 +67,24 @@ func (c *Context) leaveWork() {
 	}
 }
 
-// Detach is Go for code of the host, which may never return: Shutdown does not wait for it, and a panic is delivered as
-// WorkPanicked. Code that does not return when its context ends costs a goroutine.
+// Detach is Go for code of the host, which may never return: Shutdown does not wait for it, and a failure is delivered as
+// WorkFailed. Code that does not return when its context ends costs a goroutine.
 func (c *Context) Detach(work func(context.Context) any) {
-	self, ctx, sys := c.Self(), c.workContext(), c.sys
-	go func() {
-		var result any = WorkLeft{}
-		defer func() {
-			if reason := recover(); reason != nil {
-				result = WorkPanicked{reason}
-				defer sys.logPanic("detached work panicked", self, "work", reason)
-			}
-			if result != nil {
-				sys.Send(self, result)
-			}
-		}()
-		result = work(ctx)
-	}()
-}
-
-// EndWork ends the context of all work that is under way. Work that begins later gets another.
-func (c *Context) EndWork() {
-	if c.work != nil {
-		c.endWork()
-		c.work = nil
+	self, sys := c.Self(), c.sys
+	deliver := func(result any, err error) {
+		if failure, failed := errors.AsType[*hostcode.Failure](err); failed && !failure.Hangs { // otherwise the actor has ended
+			sys.logger.Error("detached work failed", "actor", self.Id, "reason", failure.Error())
+			result = WorkFailed{failure}
+		}
+		if result != nil {
+			sys.Send(self, result)
+		}
 	}
+	call := hostcode.Call[any]{Do: func(ctx context.Context) (any, error) { return work(ctx), nil }, Late: deliver}
+	call.Go(c.workContext(), deliver)
 }
 
+// workContext is the context of all work of the actor. It ends with the actor.
 func (c *Context) workContext() context.Context {
 	if c.work == nil {
 		c.work, c.endWork = context.WithCancel(context.Background())

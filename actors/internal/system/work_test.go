@@ -40,36 +40,6 @@ func TestWorkEndsWithItsActorAndItsLateResultIsDiscarded(t *testing.T) {
 	mustReceive(t, discarded)
 }
 
-func TestEndedWorkDoesNotEndWhatBeginsLater(t *testing.T) {
-	s := newTestSystem(t)
-	first, later := make(chan error, 1), make(chan error, 1)
-	pid := mustSpawn(t, s, func(ctx *Context) {
-		if ctx.Message() == "go" {
-			ctx.EndWork() // there is none
-			ctx.Go(func(ctx context.Context) any {
-				<-ctx.Done()
-				first <- ctx.Err()
-				return nil
-			})
-			ctx.EndWork()
-			ctx.Go(func(ctx context.Context) any {
-				later <- ctx.Err()
-				return nil
-			})
-			ctx.Respond(done{})
-		}
-	})
-	if _, err := Ask[done](t.Context(), s, pid, "go"); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-first; err == nil {
-		t.Error("the work was not ended")
-	}
-	if err := <-later; err != nil {
-		t.Errorf("later work: %v", err)
-	}
-}
-
 func TestGoroutinesSendThroughTheSystem(t *testing.T) {
 	s := newTestSystem(t)
 	got := make(chan any, 1)
@@ -90,30 +60,30 @@ func TestGoroutinesSendThroughTheSystem(t *testing.T) {
 	}
 }
 
-func TestWorkThatLeavesItsGoroutineIsReported(t *testing.T) {
+func TestWorkThatEndsItsGoroutineCrashesItsActor(t *testing.T) {
 	s := newTestSystem(t)
-	got := make(chan any, 4)
-	leave := func(context.Context) any {
-		goruntime.Goexit()
-		return nil
-	}
+	crashed := make(chan any, 1)
 	mustSpawn(t, s, func(ctx *Context) {
 		switch m := ctx.Message().(type) {
 		case Started:
-			ctx.Go(leave)
-			ctx.Detach(leave)
-		default:
-			got <- m
+			ctx.Spawn("child", func(ctx *Context) {
+				if _, ok := ctx.Message().(Started); ok {
+					ctx.Go(func(context.Context) any {
+						goruntime.Goexit()
+						return nil
+					})
+				}
+			})
+		case Crashed:
+			crashed <- m.Reason
 		}
 	})
-	for range 2 {
-		if m := mustReceive(t, got); m != (WorkLeft{}) {
-			t.Errorf("got %#v", m)
-		}
+	if reason := mustReceive(t, crashed); reason != "work ended its goroutine" {
+		t.Errorf("the parent: %v", reason)
 	}
 }
 
-func TestAPanicOfDetachedWorkIsAMessage(t *testing.T) {
+func TestAFailureOfDetachedWorkIsAMessage(t *testing.T) {
 	s := newTestSystem(t)
 	got := make(chan any, 2)
 	pid := mustSpawn(t, s, func(ctx *Context) {
@@ -121,15 +91,15 @@ func TestAPanicOfDetachedWorkIsAMessage(t *testing.T) {
 		case Started:
 			ctx.Detach(func(context.Context) any { panic("host") })
 			ctx.Detach(func(context.Context) any { return 7 })
-		case WorkPanicked:
-			got <- m.Reason
+		case WorkFailed:
+			got <- m.Err.Error()
 		case int:
 			got <- m
 		case string:
 			ctx.Respond("alive")
 		}
 	})
-	if one, other := mustReceive(t, got), mustReceive(t, got); (one != "host" || other != 7) && (one != 7 || other != "host") {
+	if one, other := mustReceive(t, got), mustReceive(t, got); (one != "it panicked: host" || other != 7) && (one != 7 || other != "it panicked: host") {
 		t.Errorf("got %v and %v", one, other)
 	}
 	if reply, err := Ask[string](t.Context(), s, pid, "?"); reply != "alive" || err != nil {
