@@ -43,13 +43,6 @@ type connection struct {
 // errProtocol ends a connection whose client breaks the protocol.
 var errProtocol = errors.New("the client does not keep to the protocol")
 
-// ServeConn serves one client over a connection of package wire, until the client is gone or ctx ends. The client's session
-// outlives the connection. ServeConn is for the tests and the clients below this package, which reach a server in the same process
-// without a socket.
-func (s *Server) ServeConn(ctx context.Context, conn wire.Conn) error {
-	return s.serve(ctx, conn, false)
-}
-
 // serve serves one client until it is gone or ctx ends. If the connection is the only one that its client can have, the client's
 // session ends with it.
 func (s *Server) serve(ctx context.Context, conn wire.Conn, only bool) error {

@@ -293,7 +293,7 @@ func TestASessionThatEndsFreesAProcessThatWaits(t *testing.T) {
 
 func TestAClientThatReadsNothingIsDisconnected(t *testing.T) {
 	s := newServer(t, Options{patience: patience{stall: 100 * time.Millisecond}})
-	here, there := wire.Pair() // it has room for the first messages, which are not to be late
+	here, there := newPair() // it has room for the first messages, which are not to be late
 	askedOver(t, s, here, there, startParams("p", "yes"))
 	until(t, func() bool { return here.Ping(t.Context()) != nil })
 	for _, err := here.Read(t.Context()); err != io.EOF; {

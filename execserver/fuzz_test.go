@@ -106,9 +106,9 @@ func FuzzServer(f *testing.F) {
 	}
 	f.Cleanup(server.Close)
 	f.Fuzz(func(t *testing.T, text []byte, polite bool) {
-		here, there := wire.Pair()
+		here, there := newPair()
 		served := make(chan error, 1)
-		go func() { served <- server.ServeConn(context.Background(), there) }()
+		go func() { served <- server.serve(context.Background(), there, false) }()
 		lines := strings.Split(strings.ReplaceAll(string(text), "ROOT", root), "\n")
 		if polite {
 			lines = append([]string{`{"id":0,"method":"initialize","params":{"clientName":"x","extensions":["flow","ends"]}}`, `{"method":"initialized"}`}, lines...)

@@ -304,7 +304,7 @@ func (c *client) start(params wire.StartParams) wire.StartResult {
 
 // inProcess connects to a server in this process.
 func inProcess(t testing.TB, s *Server) *client {
-	here, there := wire.Pair()
+	here, there := newPair()
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

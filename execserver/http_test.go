@@ -99,7 +99,7 @@ func TestAPeerIsItsUser(t *testing.T) {
 func TestAClosedServerServesNobody(t *testing.T) {
 	s := newServer(t, Options{})
 	s.Close()
-	_, there := wire.Pair()
+	_, there := newPair()
 	if err := s.serve(t.Context(), there, false); err == nil {
 		t.Error("it served")
 	}

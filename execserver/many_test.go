@@ -179,7 +179,7 @@ func TestClientsThatDieInTheMiddle(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range 50 {
 			here, there := net.Pipe()
-			group.Go(func() { _ = s.ServeConn(context.Background(), wire.Lines(there, there, wire.MaxMessage)) })
+			group.Go(func() { _ = s.serve(context.Background(), wire.Lines(there, there, wire.MaxMessage), false) })
 			group.Go(func() {
 				defer here.Close()
 				go func() { _, _ = io.Copy(io.Discard, io.LimitReader(here, rand.Int64N(1<<20))) }()

@@ -81,11 +81,11 @@ func replay(t *testing.T, file string) {
 }
 
 func (c *conversation) connect() {
-	here, there := wire.Pair()
+	here, there := newPair()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = c.server.ServeConn(context.Background(), there)
+		_ = c.server.serve(context.Background(), there, false)
 	}()
 	c.conn = here
 	c.t.Cleanup(func() {

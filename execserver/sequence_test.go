@@ -273,7 +273,7 @@ func (j jammed) Write(ctx context.Context, message []byte) error {
 // jam connects over a jammed connection.
 func jam(t *testing.T, options Options) (*client, *connection, chan struct{}) {
 	s := newServer(t, options)
-	here, there := wire.Pair()
+	here, there := newPair()
 	gate, served := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(served)

@@ -44,7 +44,7 @@ func TestRudeClientsAreDisconnected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServerOf(t, spawner, Options{})
-			here, there := wire.Pair()
+			here, there := newPair()
 			served := make(chan error, 1)
 			go func() { served <- s.serve(context.Background(), there, false) }()
 			for _, m := range messages {
@@ -61,7 +61,7 @@ func TestRudeClientsAreDisconnected(t *testing.T) {
 
 func TestAMalformedMessageIsAnsweredAndNothingElse(t *testing.T) {
 	s := newServer(t, Options{})
-	here, there := wire.Pair()
+	here, there := newPair()
 	go func() { _ = s.serve(context.Background(), there, false) }()
 	for _, bad := range []string{"", "{", "[]", `{"id":{}}`, "\xff", `{"id":1}`, strings.Repeat("[", 1000), `{"method":"a","method":"b"}`} {
 		if err := here.Write(t.Context(), []byte(bad)); err != nil {
@@ -148,7 +148,7 @@ func TestOnlyADetachedSessionIsResumed(t *testing.T) {
 
 func TestAConnectionThatDoesNotAnswerLosesItsSession(t *testing.T) {
 	s := newServer(t, Options{patience: patience{probe: time.Millisecond}})
-	here, there := wire.Pair()
+	here, there := newPair()
 	served := make(chan error, 1)
 	go func() { served <- s.serve(context.Background(), mute{there}, false) }()
 	dead := newClient(t, here)
@@ -172,7 +172,7 @@ func (mute) Ping(ctx context.Context) error {
 
 func TestAConnectionThatAnswersNoPingEnds(t *testing.T) {
 	s := newServer(t, Options{patience: patience{ping: time.Millisecond, pong: time.Millisecond}})
-	_, there := wire.Pair()
+	_, there := newPair()
 	if err := s.serve(context.Background(), mute{there}, false); err == nil {
 		t.Error("it ended well")
 	}
@@ -180,7 +180,7 @@ func TestAConnectionThatAnswersNoPingEnds(t *testing.T) {
 
 func TestAConnectionThatSaysNothingEnds(t *testing.T) {
 	s := newServer(t, Options{patience: patience{handshake: time.Millisecond}})
-	_, there := wire.Pair()
+	_, there := newPair()
 	if err := s.serve(context.Background(), there, false); err != nil {
 		t.Error(err)
 	}

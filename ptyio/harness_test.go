@@ -4,8 +4,10 @@ package ptyio_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,7 +46,9 @@ func newSpawner(t *testing.T, name string) ptyio.Spawner {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	remote, err := client.Local(server, client.Options{})
+	here, there := net.Pipe()
+	go func() { _ = server.ServeStream(context.Background(), there, there) }() // ends with the client
+	remote, err := client.Connect(t.Context(), here, here, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

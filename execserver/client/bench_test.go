@@ -19,7 +19,6 @@ var ways = map[string]func(b *testing.B) ptyio.Spawner{
 		}
 		return machine
 	},
-	"inside": func(b *testing.B) ptyio.Spawner { return over(b, inside(newServer(b))) },
 	"websocket": func(b *testing.B) ptyio.Spawner {
 		dial, _ := socketWay(b, newServer(b), 0, nil)
 		return over(b, dial)
@@ -40,7 +39,7 @@ func over(b *testing.B, dial dialer) ptyio.Spawner {
 
 // compared runs a benchmark in each way. On the way through a socket, a goroutine in between copies the bytes.
 func compared(b *testing.B, run func(b *testing.B, s ptyio.Spawner)) {
-	for _, name := range []string{"here", "inside", "lines", "websocket"} {
+	for _, name := range []string{"here", "lines", "websocket"} {
 		b.Run(name, func(b *testing.B) {
 			s := ways[name](b)
 			b.Cleanup(func() {

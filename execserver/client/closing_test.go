@@ -152,7 +152,8 @@ func lives(t *testing.T, file string) bool {
 func TestClosingAmidAStartAndACut(t *testing.T) {
 	for name, mended := range map[string]bool{"that is mended": true, "that is not": false} {
 		t.Run(name, func(t *testing.T) {
-			way := &line{dial: inside(newServer(t)), gate: make(chan struct{}), lost: !mended}
+			dial, _ := lineWay(t, newServer(t), 0, nil)
+			way := &line{dial: dial, gate: make(chan struct{}), lost: !mended}
 			times, limits := usualTimes(), usualLimits()
 			limits.cancel, limits.end, times.recover, times.dial = patience, patience, patience, patience
 			remote, err := begin(t.Context(), way.connect, "test", times, limits)

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,7 +47,7 @@ func newServer(t testing.TB) *execserver.Server {
 // scissors is a proxy to a server. It breaks each connection after some bytes, anywhere in a message.
 type scissors struct {
 	listener net.Listener
-	to       string
+	to       net.Addr
 	random   *rand.Rand // belongs to the goroutine that accepts
 	cuts     atomic.Int64
 	most     int64
@@ -54,7 +55,7 @@ type scissors struct {
 }
 
 // newScissors makes a proxy to an address on this machine, which breaks this number of connections.
-func newScissors(t testing.TB, to string, cuts int64, random *rand.Rand) *scissors {
+func newScissors(t testing.TB, to net.Addr, cuts int64, random *rand.Rand) *scissors {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -75,7 +76,7 @@ func (s *scissors) accept() {
 		if err != nil {
 			return
 		}
-		far, err := net.Dial("tcp", s.to)
+		far, err := net.Dial(s.to.Network(), s.to.String())
 		if err != nil {
 			_ = near.Close()
 			continue
@@ -118,32 +119,29 @@ func carry(to io.Writer, from io.Reader, left *atomic.Int64) (cut bool) {
 func socketWay(t testing.TB, server *execserver.Server, cuts int64, random *rand.Rand) (dialer, *scissors) {
 	web := httptest.NewServer(server.Handler("secret"))
 	t.Cleanup(web.Close)
-	way := newScissors(t, web.Listener.Addr().String(), cuts, random)
+	way := newScissors(t, web.Listener.Addr(), cuts, random)
 	return websockets(url.URL{Scheme: "ws", Host: way.listener.Addr().String()}, Options{Token: "secret"}), way
 }
 
 // lineWay makes a stream through scissors.
 func lineWay(t testing.TB, server *execserver.Server, cuts int64, random *rand.Rand) (dialer, *scissors) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	dir, err := os.MkdirTemp("", "x") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() { _ = server.ServeConn(context.Background(), wire.Lines(conn, conn, wire.MaxMessage)) })
-		}
-	})
+	running.Go(func() { _ = server.ServeUnix(context.Background(), listener) })
 	t.Cleanup(func() {
 		_ = listener.Close()
 		server.Close()
 		running.Wait()
+		_ = os.RemoveAll(dir)
 	})
-	way := newScissors(t, listener.Addr().String(), cuts, random)
+	way := newScissors(t, listener.Addr(), cuts, random)
 	return func(ctx context.Context) (wire.Conn, error) {
 		var d net.Dialer
 		conn, err := d.DialContext(ctx, "tcp", way.listener.Addr().String())

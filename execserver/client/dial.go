@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/execbus/execbus/execserver"
 	"github.com/execbus/execbus/execserver/internal/wire"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -49,19 +48,6 @@ func Dial(ctx context.Context, address string, options Options) (ptyio.Spawner, 
 // started elsewhere. Close closes both streams. A broken stream cannot be replaced: then the session is lost.
 func Connect(ctx context.Context, from io.ReadCloser, to io.WriteCloser, options Options) (ptyio.Spawner, error) {
 	return begin(ctx, once(wire.Lines(from, to, wire.MaxMessage)), options.Name, usualTimes(), usualLimits())
-}
-
-// Local begins a session with a server in this process, over a connection that needs no socket. The server must outlive the session.
-func Local(server *execserver.Server, options Options) (ptyio.Spawner, error) {
-	return begin(context.Background(), inside(server), options.Name, usualTimes(), usualLimits())
-}
-
-func inside(server *execserver.Server) dialer {
-	return func(context.Context) (wire.Conn, error) {
-		here, there := wire.Pair()
-		go func() { _ = server.ServeConn(context.Background(), there) }() // ends with the connection
-		return here, nil
-	}
 }
 
 // once is a dialer that has one connection.

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"fmt"
+	"net"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/execserver"
@@ -23,7 +24,9 @@ func Example() {
 	}
 	defer server.Close()
 
-	remote, err := client.Local(server, client.Options{})
+	here, there := net.Pipe() // or the streams of a server that was started with ssh
+	go server.ServeStream(context.Background(), there, there)
+	remote, err := client.Connect(context.Background(), here, here, client.Options{})
 	if err != nil {
 		panic(err)
 	}

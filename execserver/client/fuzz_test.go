@@ -27,7 +27,7 @@ func FuzzServer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, plain bool, text []byte) {
 		times, limits := quick()
 		times.recover, limits.close, limits.end = time.Millisecond, 5*time.Millisecond, 5*time.Millisecond
-		here, there := wire.Pair()
+		here, there := newPair()
 		s := newSpawner(once(here), "fuzz", times, limits)
 		extensions := all
 		if plain {

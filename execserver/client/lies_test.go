@@ -175,7 +175,7 @@ func TestConnectingHasABound(t *testing.T) {
 	times, limits := quick()
 	times.dial, times.handshake = 20*time.Millisecond, 20*time.Millisecond
 	silent := func(context.Context) (wire.Conn, error) {
-		here, _ := wire.Pair()
+		here, _ := newPair()
 		return here, nil
 	}
 	hangs := func(ctx context.Context) (wire.Conn, error) {

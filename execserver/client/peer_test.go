@@ -51,7 +51,7 @@ func (p *peer) dial(context.Context) (wire.Conn, error) {
 	if err := p.refused.Load(); err != nil {
 		return nil, *err
 	}
-	here, there := wire.Pair()
+	here, there := newPair()
 	p.dialled <- there
 	return here, nil
 }

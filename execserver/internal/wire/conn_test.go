@@ -26,7 +26,6 @@ var connected = map[string]func(t *testing.T) (Conn, Conn){
 		return Lines(a, a, limit), Lines(b, b, limit)
 	},
 	"websocket": websockets,
-	"pair":      func(*testing.T) (Conn, Conn) { return Pair() },
 }
 
 func websockets(t *testing.T) (Conn, Conn) { return websocketsOf(t, limit) }

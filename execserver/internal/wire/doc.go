@@ -8,6 +8,6 @@
 // [DecodeParams] reads parameters by the exact names of their fields, and its errors name the field. A field whose tag has omitempty
 // or omitzero may be left out. Every other field must be present.
 //
-// A [Conn] carries whole messages over a websocket, as lines over any stream, or within the process ([Pair]). It does not authenticate
-// the other side: a listener does that before it makes a Conn.
+// A [Conn] carries whole messages over a websocket, or as lines over any stream. It does not authenticate the other side: a listener
+// does that before it makes a Conn.
 package wire
