@@ -126,7 +126,7 @@
 // # Confinement
 //
 // A launch is confined by its Enclosure, which Enclose makes of a policy: it looks up once where paths lead (see
-// internal/places), and Spawn refuses if they lead elsewhere later. Can says beforehand how much would be enforced.
+// internal/paths), and Spawn refuses if they lead elsewhere later. Can says beforehand how much would be enforced.
 //
 //	enclosure, err := spawner.Enclose(ctx, ptyio.Confinement{Policy: policy, Dir: "/src"})
 //	defer enclosure.Release()

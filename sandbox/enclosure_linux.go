@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/confine"
-	"github.com/execbus/execbus/sandbox/internal/places"
+	"github.com/execbus/execbus/sandbox/internal/paths"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
@@ -19,7 +19,7 @@ import (
 type enclosure struct {
 	spawner     *spawner
 	confinement ptyio.Confinement
-	found       *places.Found
+	found       *paths.Found
 	enforced    messages.Enforcement
 	refused     error // why it is not enforced
 
@@ -37,11 +37,11 @@ var lookups = make(chan struct{}, 64)
 // Enclose implements ptyio.Spawner.
 func (s *spawner) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
 	c.Policy = c.Policy.Clone()
-	return s.enclose(ctx, c, func() (*places.Found, error) { return places.Find(c, places.DefaultBounds) })
+	return s.enclose(ctx, c, func() (*paths.Found, error) { return paths.Find(c, paths.DefaultBounds) })
 }
 
 // enclose waits for a lookup until ctx ends. What a later answer holds is closed.
-func (s *spawner) enclose(ctx context.Context, c ptyio.Confinement, look func() (*places.Found, error)) (ptyio.Enclosure, error) {
+func (s *spawner) enclose(ctx context.Context, c ptyio.Confinement, look func() (*paths.Found, error)) (ptyio.Enclosure, error) {
 	select {
 	case lookups <- struct{}{}:
 	case <-ctx.Done():
@@ -89,7 +89,7 @@ func (e *enclosure) Widen(ctx context.Context, more messages.AdditionalPermissio
 	c := e.confinement
 	more = more.Clone()
 	c.Additional, c.AdditionalDir = &more, dir
-	return e.spawner.enclose(ctx, c, func() (*places.Found, error) {
+	return e.spawner.enclose(ctx, c, func() (*paths.Found, error) {
 		if err := e.use(); err != nil {
 			return nil, err
 		}
@@ -177,7 +177,7 @@ func (e *enclosure) newRuleset() (file *os.File, err error) {
 	err = wire.Hold(e.found.Files, func(fds []int) error {
 		return e.spawner.readable.use(func(everything, entries []confine.Allowed) error {
 			rules := slices.Clone(everything)
-			for _, p := range plan.Places {
+			for _, p := range plan.Rules {
 				switch {
 				case p.Access != confine.Write || p.File < 0, p.Path == "/dev":
 				case p.Path == "/":

@@ -10,7 +10,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/cgroup"
 	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/isolate"
-	"github.com/execbus/execbus/sandbox/internal/places"
+	"github.com/execbus/execbus/sandbox/internal/paths"
 )
 
 // Probe tries once what can be enforced here; later calls return the same value, which must not be changed. It is safe for
@@ -26,12 +26,12 @@ var probed = sync.OnceValue(func() Probed {
 		p.Level = messages.AssuranceConfined
 	}
 	for _, limit := range []struct {
-		limit    cgroup.Limit
+		limit    messages.Limit
 		enforces string
-	}{{cgroup.Processes, "a limit for processes"}, {cgroup.Memory, "a limit for memory"}, {cgroup.CPU, "a limit for CPU time"}} {
+	}{{messages.LimitProcesses, "a limit for processes"}, {messages.LimitMemory, "a limit for memory"}, {messages.LimitCPUTime, "a limit for CPU time"}} {
 		p.Mechanisms = append(p.Mechanisms, probeGroup(limit.limit, limit.enforces))
 	}
-	if !cgroup.Enforces(cgroup.Processes) {
+	if !cgroup.Enforces(messages.LimitProcesses) {
 		p.Mechanisms = append(p.Mechanisms, probeTasks())
 	}
 	return p
@@ -48,7 +48,7 @@ func probeTasks() Mechanism {
 
 func probeNamespaces() Mechanism {
 	m := Mechanism{Name: "namespaces", Enforces: "protected names, denied reads, hiding of other processes"}
-	if why := (&enclosure{spawner: &spawner{}, found: &places.Found{}}).unisolatable(); why != nil {
+	if why := (&enclosure{spawner: &spawner{}, found: &paths.Found{}}).unisolatable(); why != nil {
 		m.Why, m.Change = why.Why, namespacesAdvice()
 		if born := unborn(); born != nil {
 			m.Why, m.Change = born.Why, "use a machine of this architecture"
@@ -88,7 +88,7 @@ func probeSeccomp() Mechanism {
 	return m
 }
 
-func probeGroup(limit cgroup.Limit, enforces string) Mechanism {
+func probeGroup(limit messages.Limit, enforces string) Mechanism {
 	m := Mechanism{Name: "control groups", Enforces: enforces, Works: cgroup.Enforces(limit)}
 	if !m.Works {
 		m.Why, m.Change = "this process cannot create one", "delegate a control group to it, as systemd-run --user -p Delegate=yes does"

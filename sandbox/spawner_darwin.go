@@ -8,7 +8,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/host"
-	"github.com/execbus/execbus/sandbox/internal/places"
+	"github.com/execbus/execbus/sandbox/internal/paths"
 	"github.com/execbus/execbus/sandbox/internal/seatbelt"
 )
 
@@ -37,13 +37,13 @@ func (s *spawner) Close() error { return s.direct.Close() }
 // seatbelted is an enclosure that the system's own sandbox enforces.
 type seatbelted struct {
 	confinement ptyio.Confinement
-	found       *places.Found
+	found       *paths.Found
 }
 
 // Enclose implements ptyio.Spawner.
 func (*spawner) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
 	c.Policy = c.Policy.Clone()
-	found, err := places.Find(c, places.DefaultBounds)
+	found, err := paths.Find(c, paths.DefaultBounds)
 	if err != nil {
 		return nil, err
 	}

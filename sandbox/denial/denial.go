@@ -42,7 +42,7 @@ func Of(f Facts) *messages.Denial {
 		return &messages.Denial{Operation: privileged.String(), Rule: ruleCalls}
 	}
 	var best *messages.Denial
-	lines := telling(f.Output)
+	lines := suspiciousLines(f.Output)
 	if len(lines) > 0 {
 		f.look()
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/execbus/execbus/messages"
 )
 
 const mounts = `31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
@@ -42,30 +44,30 @@ func write(t *testing.T, path, text string) {
 
 func TestWhereGroupsOfVersion1AreMade(t *testing.T) {
 	root := groups(t, "cpuacct", "memory/inner", "pids") // this process is in a group of pids that does not exist
-	p := separate(fmt.Sprintf(mounts, root), own)
-	if p.unified || len(p.dirs) != 2 || p.dirs[cpuacct] != root+"/cpuacct" || p.dirs[memory] != root+"/memory/inner" {
+	p := version1(fmt.Sprintf(mounts, root), own)
+	if p.unified || len(p.dirs) != 2 || p.dirs[messages.LimitCPUTime] != root+"/cpuacct" || p.dirs[messages.LimitMemory] != root+"/memory/inner" {
 		t.Errorf("%+v", p)
 	}
 }
 
 func TestWhereGroupsOfVersion2AreMade(t *testing.T) {
 	root := groups(t, "unified/user/session")
-	if p := unified(fmt.Sprintf(mounts, root), own); len(p.dirs) > 0 {
+	if p := version2(fmt.Sprintf(mounts, root), own); len(p.dirs) > 0 {
 		t.Errorf("where nothing is handed down: %+v", p)
 	}
 	write(t, root+"/unified/user/cgroup.subtree_control", "cpu memory pids\n")
 	write(t, root+"/unified/user/cgroup.procs", "")
-	if p := unified(fmt.Sprintf(mounts, root), own); !p.unified || p.dirs[pids] != root+"/unified/user" || p.dirs[memory] != p.dirs[cpuacct] {
+	if p := version2(fmt.Sprintf(mounts, root), own); !p.unified || p.dirs[messages.LimitProcesses] != root+"/unified/user" || p.dirs[messages.LimitMemory] != p.dirs[messages.LimitCPUTime] {
 		t.Errorf("beside us: %+v", p)
 	}
 	write(t, root+"/unified/user/session/cgroup.subtree_control", "memory pids\n")
-	if p := unified(fmt.Sprintf(mounts, root), own); p.dirs[pids] != root+"/unified/user/session" {
+	if p := version2(fmt.Sprintf(mounts, root), own); p.dirs[messages.LimitProcesses] != root+"/unified/user/session" {
 		t.Errorf("below us: %+v", p)
 	}
 	if err := os.Chmod(root+"/unified/user/session/cgroup.procs", 0o444); err != nil {
 		t.Fatal(err)
 	}
-	if p := unified(fmt.Sprintf(mounts, root), own); os.Geteuid() != 0 && p.dirs[pids] != root+"/unified/user" {
+	if p := version2(fmt.Sprintf(mounts, root), own); os.Geteuid() != 0 && p.dirs[messages.LimitProcesses] != root+"/unified/user" {
 		t.Errorf("where processes may not be moved: %+v", p)
 	}
 }
@@ -100,7 +102,7 @@ func TestGroupsOfDeadHostsAreRemoved(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = os.Remove(path) })
 	}
-	sweep(dir)
+	removeStale(dir)
 	for name, stays := range names {
 		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != stays {
 			t.Errorf("%s: %v", name, err)
@@ -110,7 +112,7 @@ func TestGroupsOfDeadHostsAreRemoved(t *testing.T) {
 
 func TestAGroupIsRemovedWithWhatIsInIt(t *testing.T) {
 	hereOrSkip(t)
-	g, err := Make(Limits{Processes: 10, Memory: 1 << 30, CPU: time.Hour})
+	g, err := Make(messages.Limits{Processes: 10, MemoryBytes: 1 << 30, CPUTime: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,8 +125,8 @@ func TestAGroupIsRemovedWithWhatIsInIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dirs := place{dirs: g.dirs}.all()
-	if reached := g.Reached(); reached != None {
+	dirs := g.all()
+	if reached := g.Reached(); reached != "" {
 		t.Errorf("reached %v", reached)
 	}
 	g.Remove()

@@ -1,8 +1,8 @@
 // Package cgroup bounds the resources of a tree of processes with the kernel's control groups.
 //
-//	group, err := cgroup.Make(cgroup.Limits{Processes: 64, Memory: 1 << 30})
-//	... each newborn writes "0" to the files of group.Join() ...
-//	reached, which := group.Reached()
+//	group, err := cgroup.Make(messages.Limits{Processes: 64, MemoryBytes: 1 << 30})
+//	... each child writes "0" to the files of group.Join() ...
+//	limit := group.Reached()
 //	group.Remove()
 //
 // If a group of version 2 is delegated to this process, a group is made beside the process's own, or below it if it already

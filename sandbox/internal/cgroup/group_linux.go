@@ -12,60 +12,37 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// Limits bound a group; zero is no bound.
-type Limits struct {
-	Processes int // threads count as well
-	Memory    int64
-	CPU       time.Duration
-}
-
-// Limit is one of the Limits.
-type Limit int
-
-// The limits.
-const (
-	None Limit = iota
-	Processes
-	Memory
-	CPU
+	"github.com/execbus/execbus/messages"
 )
 
 // Enforces reports whether a group can be made that holds a limit.
-func Enforces(l Limit) bool {
-	controller := map[Limit]string{Processes: pids, Memory: memory, CPU: cpuacct}[l]
-	_, there := found().dirs[controller]
+func Enforces(l messages.Limit) bool {
+	_, there := found().dirs[l]
 	return there
 }
 
-// Enforceable reports whether a group can hold any of the limits.
-func (l Limits) Enforceable() bool {
-	return l.Processes > 0 && Enforces(Processes) || l.Memory > 0 && Enforces(Memory) || l.CPU > 0 && Enforces(CPU)
-}
-
-// Group is a group for one tree. Only Reached may be called concurrently.
+// Group is a group for one tree. Only Reached may be called concurrently. A nil group holds nothing.
 type Group struct {
-	unified bool
-	limits  Limits
-	dirs    map[string]string // by controller
-	join    []*os.File
+	hierarchy // the directories of the group
+	limits    messages.Limits
+	join      []*os.File
 }
 
 var number atomic.Uint64 // of the groups that this process has made
 
-// Make makes a group for those of the limits that it can enforce.
-func Make(limits Limits) (*Group, error) {
-	p := found()
-	g := &Group{unified: p.unified, limits: limits, dirs: map[string]string{}}
+// Make makes a group for those of the limits that it can enforce; nil if it can enforce none of them.
+func Make(limits messages.Limits) (*Group, error) {
+	h := found()
+	g := &Group{hierarchy: hierarchy{unified: h.unified, dirs: map[messages.Limit]string{}}, limits: limits}
 	name := fmt.Sprintf("%s%d", mine(), number.Add(1))
-	for controller, wanted := range map[string]bool{pids: limits.Processes > 0, memory: limits.Memory > 0, cpuacct: limits.CPU > 0} {
-		if dir, there := p.dirs[controller]; wanted && there {
-			g.dirs[controller] = filepath.Join(dir, name)
+	for _, limit := range limits.Set() {
+		if dir, there := h.dirs[limit]; there {
+			g.dirs[limit] = filepath.Join(dir, name)
 		}
 	}
 	if len(g.dirs) == 0 {
-		return nil, ErrNone
+		return nil, nil
 	}
 	if err := g.make(); err != nil {
 		g.Remove()
@@ -75,7 +52,7 @@ func Make(limits Limits) (*Group, error) {
 }
 
 func (g *Group) make() error {
-	for _, dir := range (place{dirs: g.dirs}).all() {
+	for _, dir := range g.all() {
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -86,29 +63,29 @@ func (g *Group) make() error {
 		g.join = append(g.join, file)
 	}
 	if g.limits.Processes > 0 {
-		if err := g.set(pids, "pids.max", strconv.Itoa(g.limits.Processes)); err != nil {
+		if err := g.set(messages.LimitProcesses, "pids.max", strconv.Itoa(g.limits.Processes)); err != nil {
 			return err
 		}
 	}
-	if g.limits.Memory == 0 {
+	if g.limits.MemoryBytes == 0 {
 		return nil
 	}
-	most := strconv.FormatInt(g.limits.Memory, 10)
+	most := strconv.FormatInt(g.limits.MemoryBytes, 10)
 	if g.unified {
-		_ = g.set(memory, "memory.swap.max", "0") // the group may have no such file
-		_ = g.set(memory, "memory.oom.group", "1")
-		return g.set(memory, "memory.max", most)
+		_ = g.set(messages.LimitMemory, "memory.swap.max", "0") // the group may have no such file
+		_ = g.set(messages.LimitMemory, "memory.oom.group", "1")
+		return g.set(messages.LimitMemory, "memory.max", most)
 	}
-	if err := g.set(memory, "memory.limit_in_bytes", most); err != nil {
+	if err := g.set(messages.LimitMemory, "memory.limit_in_bytes", most); err != nil {
 		return err
 	}
-	_ = g.set(memory, "memory.memsw.limit_in_bytes", most) // the file exists only if swap is counted
+	_ = g.set(messages.LimitMemory, "memory.memsw.limit_in_bytes", most) // the file exists only if swap is counted
 	return nil
 }
 
-// set writes a setting if the group has a directory for its controller.
-func (g *Group) set(controller, name, value string) error {
-	dir, there := g.dirs[controller]
+// set writes a setting if the group holds the limit.
+func (g *Group) set(limit messages.Limit, name, value string) error {
+	dir, there := g.dirs[limit]
 	if !there {
 		return nil
 	}
@@ -116,47 +93,46 @@ func (g *Group) set(controller, name, value string) error {
 }
 
 // Holds reports whether the group enforces a limit.
-func (g *Group) Holds(l Limit) bool {
-	_, there := g.dirs[map[Limit]string{Processes: pids, Memory: memory, CPU: cpuacct}[l]]
-	return there
+func (g *Group) Holds(l messages.Limit) bool { return g != nil && g.dirs[l] != "" }
+
+// Join returns the files to which a child writes "0" to become a member. The group keeps them open.
+func (g *Group) Join() []*os.File {
+	if g == nil {
+		return nil
+	}
+	return g.join
 }
 
-// Join returns the files to which a newborn writes "0" to become a member. The group keeps them open.
-func (g *Group) Join() []*os.File { return g.join }
-
-// Reached is the limit that the kernel has enforced, or whose count has been reached.
-func (g *Group) Reached() Limit {
+// Reached is the limit that the kernel has enforced, or whose count has been reached; empty for none.
+func (g *Group) Reached() messages.Limit {
+	events := "memory.events"
+	if g != nil && !g.unified {
+		events = "memory.oom_control"
+	}
 	switch {
-	case g.Holds(Processes) && g.count(pids, "pids.events", "max") > 0:
-		return Processes
-	case g.Holds(Memory) && g.outOfMemory():
-		return Memory
-	case g.Holds(CPU) && g.used() >= g.limits.CPU:
-		return CPU
+	case g.Holds(messages.LimitProcesses) && g.count(messages.LimitProcesses, "pids.events", "max") > 0:
+		return messages.LimitProcesses
+	case g.Holds(messages.LimitMemory) && g.count(messages.LimitMemory, events, "oom_kill") > 0:
+		return messages.LimitMemory
+	case g.Holds(messages.LimitCPUTime) && g.used() >= g.limits.CPUTime:
+		return messages.LimitCPUTime
 	}
-	return None
-}
-
-func (g *Group) outOfMemory() bool {
-	if g.unified {
-		return g.count(memory, "memory.events", "oom_kill") > 0
-	}
-	return g.count(memory, "memory.oom_control", "oom_kill") > 0
+	return ""
 }
 
 // used returns the CPU time of all members, including dead ones.
 func (g *Group) used() time.Duration {
 	if g.unified {
-		return time.Duration(g.count(cpuacct, "cpu.stat", "usage_usec")) * time.Microsecond
+		return time.Duration(g.count(messages.LimitCPUTime, "cpu.stat", "usage_usec")) * time.Microsecond
 	}
-	text, _ := os.ReadFile(filepath.Join(g.dirs[cpuacct], "cpuacct.usage"))
+	text, _ := os.ReadFile(filepath.Join(g.dirs[messages.LimitCPUTime], "cpuacct.usage"))
 	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	return time.Duration(n)
 }
 
 // count reads a number from a file of names and numbers.
-func (g *Group) count(controller, file, name string) int64 {
-	text, _ := os.ReadFile(filepath.Join(g.dirs[controller], file))
+func (g *Group) count(limit messages.Limit, file, name string) int64 {
+	text, _ := os.ReadFile(filepath.Join(g.dirs[limit], file))
 	for line := range strings.Lines(string(text)) {
 		if key, value, _ := strings.Cut(strings.TrimSpace(line), " "); key == name {
 			n, _ := strconv.ParseInt(value, 10, 64)
@@ -171,12 +147,15 @@ const removeWait = 2 * time.Second
 
 // Remove kills the remaining members and removes the group. It may be called twice.
 func (g *Group) Remove() {
+	if g == nil {
+		return
+	}
 	for _, file := range g.join {
 		_ = file.Close()
 	}
 	g.join = nil
 	until := time.Now().Add(removeWait)
-	for _, dir := range (place{dirs: g.dirs}).all() {
+	for _, dir := range g.all() {
 		remove(dir, until)
 	}
 }

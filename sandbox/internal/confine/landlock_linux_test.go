@@ -72,7 +72,7 @@ func TestOlderVersionsMakeRuleSetsHere(t *testing.T) {
 }
 
 func TestTheFilterFitsThePlan(t *testing.T) {
-	writes := Plan{Places: []Place{{Path: "/x", Access: Write}}}
+	writes := Plan{Rules: []Rule{{Path: "/x", Access: Write}}}
 	if k := KindOf(&Plan{}); !k.Metadata || k.Network != seccomp.Off {
 		t.Errorf("%+v", k)
 	}

@@ -12,18 +12,18 @@ const (
 	Isolated
 )
 
-// Access is what a command may do with a place and everything below it.
+// Access is what a command may do with a path and everything below it.
 type Access int
 
-// The accesses. A more specific place overrides a less specific one.
+// The accesses. The rule for a more specific path overrides that for a less specific one.
 const (
 	Nothing Access = iota // it cannot be read
 	Read
 	Write
 )
 
-// Place is a path of a plan, as it was when the policy was set.
-type Place struct {
+// Rule says what a command may do with a path, as that was when the policy was set, and with everything below it.
+type Rule struct {
 	Path   string // absolute and without symbolic links
 	Access Access
 	// Device and Inode identify what was found there. They are zero for a path that did not exist: it must not be created (Read and
@@ -31,42 +31,42 @@ type Place struct {
 	Device, Inode uint64
 	Directory     bool
 	Link          string // where it leads; empty if it is no symbolic link
-	// IfThere says that nothing stands for the place while it is missing.
+	// IfThere says that nothing stands for the path while it is missing.
 	IfThere bool
 	// File is the position of its descriptor (O_PATH) among those of the plan. -1 means that it is opened by its path, below the
-	// last earlier place that contains it and has a descriptor.
+	// last earlier path that contains it and has a descriptor.
 	File int
 }
 
 // Missing reports whether nothing was found there.
-func (p Place) Missing() bool { return p.Inode == 0 }
+func (p Rule) Missing() bool { return p.Inode == 0 }
 
-// Plan is a policy with its paths looked up. Everything can be read unless a place says otherwise. A plan does not change.
+// Plan is a policy with its paths looked up. Everything can be read unless a rule says otherwise. A plan does not change.
 type Plan struct {
 	Network bool
-	Places  []Place // the more specific ones later
-	Sockets []Place // unix sockets that stay within reach
+	Rules   []Rule // the more specific ones later
+	Sockets []Rule // unix sockets that stay within reach
 }
 
 // Writes reports whether anything can be written.
 func (p *Plan) Writes() bool {
-	for _, place := range p.Places {
-		if place.Access == Write {
+	for _, rule := range p.Rules {
+		if rule.Access == Write {
 			return true
 		}
 	}
 	return false
 }
 
-// Access returns what may be done with a path: what its most specific place says.
-func (p *Plan) Access(path string) Access { return AccessAmong(p.Places, path) }
+// Access returns what may be done with a path: what its most specific rule says.
+func (p *Plan) Access(path string) Access { return AccessAmong(p.Rules, path) }
 
-// AccessAmong returns what the most specific of some places says about a path.
-func AccessAmong(places []Place, path string) Access {
+// AccessAmong returns what the most specific of some rules says about a path.
+func AccessAmong(rules []Rule, path string) Access {
 	access, best := Read, -1
-	for _, place := range places {
-		if d := Depth(place.Path); Within(path, place.Path) && d >= best {
-			access, best = place.Access, d
+	for _, rule := range rules {
+		if d := Depth(rule.Path); Within(path, rule.Path) && d >= best {
+			access, best = rule.Access, d
 		}
 	}
 	return access

@@ -33,7 +33,7 @@ func (d *Direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, er
 	}
 	leader, err := d.start(ctx, start, bounds)
 	if err != nil {
-		bounds.remove()
+		bounds.group.Remove()
 		return nil, err
 	}
 	bounds.watch(leader.PID())
@@ -90,7 +90,7 @@ func (d *Direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birt
 	t, err := d.forest.Start(tree.Spec{
 		Program: start.Program, Argv: start.Argv, Env: start.Env, Dir: start.Dir, Files: fds,
 		TTY: start.TTY, Keep: start.Keep, Grace: start.Grace, Confine: steps,
-		Groups: descriptors(bounds.join()), Rlimits: bounds.rlimits(),
+		Groups: descriptors(bounds.group.Join()), Rlimits: bounds.rlimits(),
 		Exited: func(status tree.Status) {
 			exited.Do(func() { start.Exited(exitStatus(status), nil) })
 		},

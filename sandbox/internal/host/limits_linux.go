@@ -24,34 +24,28 @@ const (
 	limitPart = 20
 )
 
-// bounds are the limits of one tree that the kernel enforces; nil enforces none. ptyio enforces limits on bytes and wall
-// time.
+// bounds are the limits of one tree that the kernel enforces. ptyio enforces limits on bytes and wall time.
 type bounds struct {
 	limits  messages.Limits
 	group   *cgroup.Group // nil if there is none
-	tasks   int           // how many processes the namespace of an isolated leader may have; zero for no bound
+	tasks   int           // how many processes and threads the namespace of an isolated leader may have; zero for no bound
 	reached func(messages.Limit)
 	over    chan struct{}
 }
 
-// bind makes the bounds of a start, and makes the start report them. If the start fails, they have to be removed.
+// bind makes the bounds of a start, and makes the start report them. If the start fails, the group has to be removed.
 func bind(start *ptyio.Start) (*bounds, error) {
-	l := start.Limits
-	grouped := cgroup.Limits{Processes: l.Processes, Memory: l.MemoryBytes, CPU: l.CPUTime}
-	if grouped == (cgroup.Limits{}) && l.OpenFiles == 0 {
-		return nil, nil
+	b := &bounds{limits: start.Limits, reached: start.Reached, over: make(chan struct{})}
+	if !cgroup.Enforces(messages.LimitProcesses) {
+		b.tasks = b.limits.Processes
 	}
-	b := &bounds{limits: l, reached: start.Reached, over: make(chan struct{})}
-	if !cgroup.Enforces(cgroup.Processes) {
-		b.tasks = l.Processes
+	var err error
+	if b.group, err = cgroup.Make(b.limits); err != nil {
+		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "limits",
+			Detail: fmt.Sprintf("no control group can be made for them: %v; leave the limits out", err)}
 	}
-	if grouped.Enforceable() {
-		group, err := cgroup.Make(grouped)
-		if err != nil {
-			return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "limits",
-				Detail: fmt.Sprintf("no control group can be made for them: %v; leave the limits out", err)}
-		}
-		b.group = group
+	if b.group == nil && b.tasks == 0 && b.limits.CPUTime == 0 {
+		return b, nil // nothing can be reached
 	}
 	exited, ended := start.Exited, start.TreeEnded
 	start.Exited = func(status messages.ExitStatus, lost error) {
@@ -63,56 +57,35 @@ func bind(start *ptyio.Start) (*bounds, error) {
 	start.TreeEnded = func(report messages.TreeReport) {
 		close(b.over)
 		go func() { // dead processes may stay in the group for a moment
-			b.remove()
+			b.group.Remove()
 			ended(report)
 		}()
 	}
 	return b, nil
 }
 
-func (b *bounds) holds(l cgroup.Limit) bool { return b.group != nil && b.group.Holds(l) }
-
-// join returns the files by which the leader joins its group.
-func (b *bounds) join() []*os.File {
-	if b == nil || b.group == nil {
-		return nil
-	}
-	return b.group.Join()
-}
-
 // rlimits returns limits that the leader sets for itself and that its children inherit. If no group enforces a limit, each
 // process may use as much as the limit.
 func (b *bounds) rlimits() (all []tree.Rlimit) {
-	if b == nil {
-		return nil
-	}
 	set := func(resource int, soft, hard uint64) {
 		all = append(all, tree.Rlimit{Resource: resource, Soft: soft, Hard: hard})
 	}
 	if n := uint64(b.limits.OpenFiles); n > 0 {
 		set(unix.RLIMIT_NOFILE, n, n)
 	}
-	if b.limits.CPUTime > 0 && !b.holds(cgroup.CPU) {
+	if b.limits.CPUTime > 0 && !b.group.Holds(messages.LimitCPUTime) {
 		seconds := uint64((b.limits.CPUTime + time.Second - 1) / time.Second)
 		set(unix.RLIMIT_CPU, seconds, seconds+1)
 	}
-	if n := uint64(b.limits.MemoryBytes); n > 0 && !b.holds(cgroup.Memory) {
+	if n := uint64(b.limits.MemoryBytes); n > 0 && !b.group.Holds(messages.LimitMemory) {
 		set(unix.RLIMIT_DATA, n, n)
 	}
 	return all
 }
 
-// most returns how many processes and threads the namespace of the leader may have.
-func (b *bounds) most() int {
-	if b == nil {
-		return 0
-	}
-	return b.tasks
-}
-
 // watch checks, until the tree is over, whether it has reached a limit. It is called when the leader lives.
 func (b *bounds) watch(leader int) {
-	if b == nil || b.group == nil && b.tasks == 0 {
+	if b.group == nil && b.tasks == 0 {
 		return
 	}
 	var inside *tasks
@@ -132,7 +105,7 @@ func (b *bounds) watch(leader int) {
 			case <-wait.C:
 			}
 			began := time.Now()
-			limit := b.grouped()
+			limit := b.group.Reached()
 			if inside != nil && inside.count() > b.tasks {
 				limit = messages.LimitProcesses
 			}
@@ -150,28 +123,13 @@ func (b *bounds) saw(status messages.ExitStatus) messages.Limit {
 	if status == messages.StatusSignaled(unix.SIGXCPU) && b.limits.CPUTime > 0 {
 		return messages.LimitCPUTime
 	}
-	return b.grouped()
-}
-
-func (b *bounds) grouped() messages.Limit {
-	if b.group == nil {
-		return ""
-	}
-	return map[cgroup.Limit]messages.Limit{cgroup.Processes: messages.LimitProcesses, cgroup.Memory: messages.LimitMemory,
-		cgroup.CPU: messages.LimitCPUTime}[b.group.Reached()]
-}
-
-// remove removes the group. It may be called for nil.
-func (b *bounds) remove() {
-	if b != nil && b.group != nil {
-		b.group.Remove()
-	}
+	return b.group.Reached()
 }
 
 // Limited adds the limits of a launch to its enforcement, or says which one cannot be enforced.
 func Limited(e messages.Enforcement, l messages.Limits) (messages.Enforcement, error) {
 	e.Mechanisms, e.Missing = slices.Clone(e.Mechanisms), slices.Clone(e.Missing)
-	if l.Processes > 0 && !cgroup.Enforces(cgroup.Processes) {
+	if l.Processes > 0 && !cgroup.Enforces(messages.LimitProcesses) {
 		if e.Level != messages.AssuranceIsolated || isolate.ProbeTasks() != nil {
 			return e, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "limit " + string(messages.LimitProcesses),
 				Detail: "it needs a control group, and none can be made here, or isolation on Linux 6.14 or newer; " +
@@ -183,10 +141,10 @@ func Limited(e messages.Enforcement, l messages.Limits) (messages.Enforcement, e
 	}
 	const groups, each = "control groups", "limits of each process"
 	for _, bound := range []struct {
-		limit cgroup.Limit
+		limit messages.Limit
 		set   bool
 		what  string
-	}{{cgroup.Processes, l.Processes > 0, ""}, {cgroup.Memory, l.MemoryBytes > 0, "memory"}, {cgroup.CPU, l.CPUTime > 0, "CPU time"}} {
+	}{{messages.LimitProcesses, l.Processes > 0, ""}, {messages.LimitMemory, l.MemoryBytes > 0, "memory"}, {messages.LimitCPUTime, l.CPUTime > 0, "CPU time"}} {
 		switch {
 		case !bound.set, bound.what == "" && !cgroup.Enforces(bound.limit):
 		case cgroup.Enforces(bound.limit):

@@ -105,7 +105,7 @@ func (p *process) start(ctx context.Context, spec ptyio.Start) (ptyio.Leader, er
 		leader, err = p.request(ctx, spec, bounds)
 	}
 	if err != nil {
-		bounds.remove()
+		bounds.group.Remove()
 		return nil, err
 	}
 	bounds.watch(leader.PID())
@@ -239,8 +239,8 @@ func startRequest(spec ptyio.Start, bounds *bounds) (*wire.Start, []*os.File) {
 		}
 		request.FDs[i] = position
 	}
-	request.Rlimits, request.Tasks = bounds.rlimits(), bounds.most()
-	for _, file := range bounds.join() {
+	request.Rlimits, request.Tasks = bounds.rlimits(), bounds.tasks
+	for _, file := range bounds.group.Join() {
 		request.Groups = append(request.Groups, len(files))
 		files = append(files, file)
 	}

@@ -13,7 +13,7 @@ import (
 // BenchmarkStart measures from the start to the end of /bin/true.
 func BenchmarkStart(b *testing.B) {
 	shared := network(b)
-	plan := &confine.Plan{Places: []confine.Place{place(b, b.TempDir(), confine.Write)}}
+	plan := &confine.Plan{Rules: []confine.Rule{rule(b, b.TempDir(), confine.Write)}}
 	filter := seccomp.Filter(seccomp.Kind{Network: seccomp.Private})
 	b.Run("plain", func(b *testing.B) {
 		for b.Loop() {

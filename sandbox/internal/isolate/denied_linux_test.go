@@ -22,8 +22,8 @@ func TestExceptionsInsideOfWhatMustNotBeRead(t *testing.T) {
 		}
 	}
 	secret := filepath.Join(dir, "secret")
-	plan := &confine.Plan{Places: []confine.Place{place(t, secret, confine.Nothing), place(t, secret+"/open", confine.Read), place(t, secret+"/work", confine.Write),
-		place(t, secret+"/open/shut", confine.Nothing), place(t, secret+"/deep/er/file", confine.Read)}}
+	plan := &confine.Plan{Rules: []confine.Rule{rule(t, secret, confine.Nothing), rule(t, secret+"/open", confine.Read), rule(t, secret+"/work", confine.Write),
+		rule(t, secret+"/open/shut", confine.Nothing), rule(t, secret+"/deep/er/file", confine.Read)}}
 	output, _ := run(t, plan, `cd `+secret+`
 can() { "$@" 2>/dev/null && echo || echo "no: $*"; }
 can cat open/key; can cat deep/er/file; can cat work/old; echo new >work/new && can cat work/new

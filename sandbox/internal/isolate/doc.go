@@ -1,4 +1,4 @@
-// Package isolate determines what an isolated command sees: a root in which it can write only the places of its plan; devices,
+// Package isolate determines what an isolated command sees: a root in which it can write only the paths of its plan; devices,
 // shared memory and processes of its own; and its own network or the host's.
 //
 //	family := isolate.Family(isolate.Launch{Plan: plan, Files: files, Report: pipe, ...})
@@ -6,10 +6,10 @@
 //
 // # The order of mounts
 //
-// The new mount namespace begins as a copy of ours. Writable places are cloned from it first, with their present attributes.
+// The new mount namespace begins as a copy of ours. Writable paths are cloned from it first, with their present attributes.
 // Then the whole copy becomes read-only at once, without devices and set-user-id files, and private: later mounts outside do not
-// appear inside. The places of the plan follow, the less specific first: writable clones, read-only clones of protected places
-// inside them, and covers on paths that must not be read or created. Every place is checked as it is mounted: it must be the one
+// appear inside. The paths of the plan follow, the less specific first: writable clones, read-only clones of protected paths
+// inside them, and covers on paths that must not be read or created. Every path is checked as it is mounted: it must be the one
 // that the plan found, by device and inode, and no symbolic link may lead to it.
 //
 // Nobody inside can undo a mount: that needs rights in the user namespace to which the mounts belong, and the command has none.
@@ -20,8 +20,8 @@
 // pid namespace, read-only and without processes that the command may not trace, such as process 1; kernel files in it are
 // covered. If unix sockets are allowed, well-known sockets of agents, daemons and displays are covered unless the plan lists them.
 //
-// The directories around a protected place, up to the writable one, are mounts of their own, so that nobody can move them away
-// together with the place. A rename from one into another fails with EXDEV, as between two disks.
+// The directories around a protected path, up to the writable one, are mounts of their own, so that nobody can move them away
+// together with the path. A rename from one into another fails with EXDEV, as between two disks.
 //
 // # What you must not assume
 //

@@ -21,8 +21,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/seccomp"
 )
 
-// place makes a path of a plan.
-func place(t testing.TB, path string, access confine.Access) confine.Place {
+// rule makes a rule of a plan.
+func rule(t testing.TB, path string, access confine.Access) confine.Rule {
 	t.Helper()
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -32,7 +32,7 @@ func place(t testing.TB, path string, access confine.Access) confine.Place {
 	if err := unix.Lstat(path, &stat); err != nil {
 		t.Fatal(err)
 	}
-	return confine.Place{Path: path, Access: access, Device: stat.Dev, Inode: stat.Ino, Directory: stat.Mode&unix.S_IFMT == unix.S_IFDIR, File: -1}
+	return confine.Rule{Path: path, Access: access, Device: stat.Dev, Inode: stat.Ino, Directory: stat.Mode&unix.S_IFMT == unix.S_IFDIR, File: -1}
 }
 
 // isolated is a running command.
@@ -133,8 +133,8 @@ func TestOnlyThePlacesOfThePlanCanBeWritten(t *testing.T) {
 		}
 	}
 	work := filepath.Join(base, "work")
-	plan := &confine.Plan{Places: []confine.Place{place(t, work, confine.Write), place(t, work+"/.git", confine.Read),
-		{Path: work + "/.agents", Access: confine.Read, File: -1}, place(t, work+"/secret", confine.Nothing), place(t, work+"/token", confine.Nothing), place(t, work+"/vendor/lib/.git", confine.Read)}}
+	plan := &confine.Plan{Rules: []confine.Rule{rule(t, work, confine.Write), rule(t, work+"/.git", confine.Read),
+		{Path: work + "/.agents", Access: confine.Read, File: -1}, rule(t, work+"/secret", confine.Nothing), rule(t, work+"/token", confine.Nothing), rule(t, work+"/vendor/lib/.git", confine.Read)}}
 	defer hold(t, plan).Release()
 	output, status := run(t, plan, `cd `+work+`
 try() { if sh -c "$1" >/dev/null 2>&1; then echo "yes: $1"; else echo "no: $1"; fi; }
@@ -318,7 +318,7 @@ func TestAPlaceThatIsAnotherNowIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found := place(t, work, confine.Write)
+	found := rule(t, work, confine.Write)
 	for _, change := range []struct {
 		what  func() error
 		step  string
@@ -332,7 +332,7 @@ func TestAPlaceThatIsAnotherNowIsRefused(t *testing.T) {
 		if err := change.what(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := start(t, &confine.Plan{Places: []confine.Place{found}}, network(t), "true")
+		_, err := start(t, &confine.Plan{Rules: []confine.Rule{found}}, network(t), "true")
 		if failed, ok := errors.AsType[*birth.Error](err); !ok || failed.Step != change.step || failed.Errno != change.errno {
 			t.Errorf("%v instead of %s: %v", err, change.step, change.errno)
 		}

@@ -25,13 +25,13 @@ func (s *space) rules(abi int) (ruleset *birth.Memory) {
 	allow("landlock: reading", confine.ReadDirectory, "/")
 	allow("landlock: devices", confine.ReadDirectory|confine.UseDevice|unix.LANDLOCK_ACCESS_FS_TRUNCATE, "/dev")
 	allow("landlock: shared memory", confine.WriteDirectory, "/dev/shm")
-	for _, place := range s.plan.Places {
+	for _, rule := range s.plan.Rules {
 		switch {
-		case place.Access != confine.Write || place.Missing():
-		case place.Directory:
-			allow("landlock: "+place.Path, confine.WriteDirectory, place.Path)
+		case rule.Access != confine.Write || rule.Missing():
+		case rule.Directory:
+			allow("landlock: "+rule.Path, confine.WriteDirectory, rule.Path)
 		default:
-			allow("landlock: "+place.Path, confine.WriteFile, place.Path)
+			allow("landlock: "+rule.Path, confine.WriteFile, rule.Path)
 		}
 	}
 	for _, socket := range s.plan.Sockets {

@@ -92,7 +92,7 @@ func (b *builder) link(tree *birth.Memory, name, to string) {
 }
 
 // check makes the birth fail with EAGAIN if a tree is not the one that the plan found.
-func (b *builder) check(what string, tree *birth.Memory, place confine.Place) {
+func (b *builder) check(what string, tree *birth.Memory, rule confine.Rule) {
 	var zero unix.Statx_t
 	stat := birth.NewMemory(make([]uint64, unsafe.Sizeof(zero)/8)...)
 	b.add(birth.Call(what, unix.SYS_STATX, tree.Word(0), birth.Text(""), birth.Number(unix.AT_EMPTY_PATH), birth.Number(unix.STATX_INO), stat.At(0)))
@@ -100,8 +100,8 @@ func (b *builder) check(what string, tree *birth.Memory, place confine.Place) {
 		offset uintptr
 		want   uint32
 	}{
-		{unsafe.Offsetof(zero.Ino), uint32(place.Inode)}, {unsafe.Offsetof(zero.Ino) + 4, uint32(place.Inode >> 32)},
-		{unsafe.Offsetof(zero.Dev_major), unix.Major(place.Device)}, {unsafe.Offsetof(zero.Dev_minor), unix.Minor(place.Device)},
+		{unsafe.Offsetof(zero.Ino), uint32(rule.Inode)}, {unsafe.Offsetof(zero.Ino) + 4, uint32(rule.Inode >> 32)},
+		{unsafe.Offsetof(zero.Dev_major), unix.Major(rule.Device)}, {unsafe.Offsetof(zero.Dev_minor), unix.Minor(rule.Device)},
 	} {
 		b.add(birth.SameWord(what+": it is not what it was when the policy was set", stat, int(field.offset), field.want))
 	}

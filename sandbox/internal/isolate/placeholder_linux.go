@@ -34,9 +34,9 @@ type identity struct{ device, inode uint64 }
 // Hold makes the placeholders that a plan needs, and returns the plan as Look does. After an error nothing is held.
 func Hold(plan confine.Plan) (*Placeholders, confine.Plan, error) {
 	p := &Placeholders{paths: map[string]identity{}, locks: map[string]*os.File{}}
-	for _, place := range plan.Places {
-		if place.Access == confine.Write && place.Missing() {
-			if err := free(place.Path); err != nil {
+	for _, rule := range plan.Rules {
+		if rule.Access == confine.Write && rule.Missing() {
+			if err := free(rule.Path); err != nil {
 				return nil, plan, err
 			}
 		}
@@ -49,15 +49,15 @@ func Hold(plan confine.Plan) (*Placeholders, confine.Plan, error) {
 	return p, plan, nil
 }
 
-// Look returns the plan with what is at its places now: people make, move and remove repositories while commands run.
+// Look returns the plan with what is at its paths now: people make, move and remove repositories while commands run.
 func (p *Placeholders) Look(plan confine.Plan) (confine.Plan, error) {
-	var kept []confine.Place
-	for _, place := range plan.Places {
-		if place.Access == confine.Write {
-			kept = append(kept, place)
+	var kept []confine.Rule
+	for _, rule := range plan.Rules {
+		if rule.Access == confine.Write {
+			kept = append(kept, rule)
 			continue
 		}
-		now, stays, err := p.look(&plan, place)
+		now, stays, err := p.look(&plan, rule)
 		if err != nil {
 			return plan, err
 		}
@@ -65,88 +65,88 @@ func (p *Placeholders) Look(plan confine.Plan) (confine.Plan, error) {
 			kept = append(kept, now)
 		}
 	}
-	plan.Places = kept
+	plan.Rules = kept
 	return plan, nil
 }
 
-// look returns a place as it is now, and whether it has to stay in the plan.
-func (p *Placeholders) look(plan *confine.Plan, place confine.Place) (now confine.Place, stays bool, err error) {
+// look returns a path as it is now, and whether it has to stay in the plan.
+func (p *Placeholders) look(plan *confine.Plan, rule confine.Rule) (now confine.Rule, stays bool, err error) {
 	var stat unix.Stat_t
-	err = unix.Lstat(place.Path, &stat)
+	err = unix.Lstat(rule.Path, &stat)
 	if err != nil && err != unix.ENOENT && err != unix.ENOTDIR {
-		return place, false, &os.PathError{Op: "protect", Path: place.Path, Err: err}
+		return rule, false, &os.PathError{Op: "protect", Path: rule.Path, Err: err}
 	}
 	here := err == nil
-	ours := here && placeholder.IsWith(place.Path, &stat)
-	link := here && !ours && newLink(place, &stat) // or a placeholder that was removed while we looked
+	ours := here && placeholder.IsWith(rule.Path, &stat)
+	link := here && !ours && newLink(rule, &stat) // or a placeholder that was removed while we looked
 	switch {
-	case link && !place.IfThere && Writable(plan, path.Dir(place.Path)):
-		now, err = p.hold(place) // unless it is the same under the lock
-	case here && !ours || ours && p.paths[place.Path] == identity{stat.Dev, stat.Ino}:
-		now, err = seen(place, &stat)
-	case place.IfThere: // it has gone, and one that is made later is not protected
-		return place, false, nil
-	case Writable(plan, path.Dir(place.Path)):
-		now, err = p.hold(place)
+	case link && !rule.IfThere && Writable(plan, path.Dir(rule.Path)):
+		now, err = p.hold(rule) // unless it is the same under the lock
+	case here && !ours || ours && p.paths[rule.Path] == identity{stat.Dev, stat.Ino}:
+		now, err = seen(rule, &stat)
+	case rule.IfThere: // it has gone, and one that is made later is not protected
+		return rule, false, nil
+	case Writable(plan, path.Dir(rule.Path)):
+		now, err = p.hold(rule)
 	default:
-		now, err = place, nil
+		now, err = rule, nil
 	}
 	return now, true, err
 }
 
 // newLink reports whether there is a symbolic link that leads elsewhere than when the policy was set. What it leads to is not protected.
-func newLink(place confine.Place, stat *unix.Stat_t) bool {
+func newLink(rule confine.Rule, stat *unix.Stat_t) bool {
 	if stat.Mode&unix.S_IFMT != unix.S_IFLNK {
 		return false
 	}
-	to, err := os.Readlink(place.Path)
-	return err != nil || to != place.Link
+	to, err := os.Readlink(rule.Path)
+	return err != nil || to != rule.Link
 }
 
-// seen returns a place with what is there.
-func seen(place confine.Place, stat *unix.Stat_t) (confine.Place, error) {
-	if newLink(place, stat) && !place.IfThere && !placeholder.IsWith(place.Path, stat) {
-		return place, &os.PathError{Op: "protect", Path: place.Path, Err: unix.ELOOP}
+// seen returns a path with what is there.
+func seen(rule confine.Rule, stat *unix.Stat_t) (confine.Rule, error) {
+	if newLink(rule, stat) && !rule.IfThere && !placeholder.IsWith(rule.Path, stat) {
+		return rule, &os.PathError{Op: "protect", Path: rule.Path, Err: unix.ELOOP}
 	}
-	place.Device, place.Inode, place.Directory = stat.Dev, stat.Ino, stat.Mode&unix.S_IFMT == unix.S_IFDIR
-	return place, nil
+	rule.Device, rule.Inode, rule.Directory = stat.Dev, stat.Ino, stat.Mode&unix.S_IFMT == unix.S_IFDIR
+	return rule, nil
 }
 
-// hold makes sure that something exists at a place, and returns the place as it then is. If no command can create anything
+// hold makes sure that something exists at a path, and returns the path as it then is. If no command can create anything
 // there, nothing need exist.
-func (p *Placeholders) hold(place confine.Place) (confine.Place, error) {
-	dir := path.Dir(place.Path)
+func (p *Placeholders) hold(rule confine.Rule) (confine.Rule, error) {
+	dir := path.Dir(rule.Path)
 	var stat unix.Stat_t
-	if unix.Lstat(place.Path, &stat) == unix.ENOENT && closed(dir) {
-		place.Device, place.Inode = 0, 0
-		return place, nil
+	if unix.Lstat(rule.Path, &stat) == unix.ENOENT && closed(dir) {
+		rule.Device, rule.Inode = 0, 0
+		return rule, nil
 	}
 	if p.locks[dir] == nil {
 		lock, err := os.Open(dir)
 		if err != nil {
-			return place, err
+			return rule, err
 		}
 		if !share(lock) {
 			p.unshared = append(p.unshared, dir)
 		}
 		p.locks[dir] = lock
 	}
-	if err := placeholder.Make(place.Path, kindOf(place)); err != nil && err != unix.EEXIST {
-		return place, &os.PathError{Op: "make", Path: place.Path, Err: err}
+	if err := placeholder.Make(rule.Path, kindOf(rule)); err != nil && err != unix.EEXIST {
+		return rule, &os.PathError{Op: "make", Path: rule.Path, Err: err}
 	}
-	if err := unix.Lstat(place.Path, &stat); err != nil {
-		return place, &os.PathError{Op: "protect", Path: place.Path, Err: err}
+	if err := unix.Lstat(rule.Path, &stat); err != nil {
+		return rule, &os.PathError{Op: "protect", Path: rule.Path, Err: err}
 	}
-	if placeholder.IsWith(place.Path, &stat) {
-		p.paths[place.Path] = identity{stat.Dev, stat.Ino}
+	if placeholder.IsWith(rule.Path, &stat) {
+		p.paths[rule.Path] = identity{stat.Dev, stat.Ino}
 	}
-	return seen(place, &stat)
+	return seen(rule, &stat)
 }
 
-// kindOf returns the kind of placeholder for a place. A link cannot be covered, so a place that must not be read gets
+// kindOf returns the kind of placeholder for a path. A link cannot be covered, so a path that must not be read gets
 // another kind.
-func kindOf(place confine.Place) placeholder.Kind {
-	if place.Access == confine.Read && path.Base(place.Path) == ".git" {
+func kindOf(rule confine.Rule) placeholder.Kind {
+	if rule.Access == confine.Read && path.Base(rule.Path) == ".git" {
 		return placeholder.Link
 	}
 	return placeholder.Socket

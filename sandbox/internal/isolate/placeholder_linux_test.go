@@ -16,9 +16,9 @@ import (
 // missing makes a plan with a writable directory that has no .git.
 func missing(t *testing.T) (plan *confine.Plan, git string) {
 	t.Helper()
-	root := place(t, t.TempDir(), confine.Write)
+	root := rule(t, t.TempDir(), confine.Write)
 	git = filepath.Join(root.Path, ".git")
-	return &confine.Plan{Places: []confine.Place{root, {Path: git, Access: confine.Read, File: -1}}}, git
+	return &confine.Plan{Rules: []confine.Rule{root, {Path: git, Access: confine.Read, File: -1}}}, git
 }
 
 func hold(t *testing.T, plan *confine.Plan) *Placeholders {
@@ -87,7 +87,7 @@ func TestALeftPlaceholderIsTakenOver(t *testing.T) {
 	if !there(git) {
 		t.Fatal("there is none")
 	}
-	plan.Places[1] = confine.Place{Path: git, Access: confine.Read, File: -1} // the next command finds it like this
+	plan.Rules[1] = confine.Rule{Path: git, Access: confine.Read, File: -1} // the next command finds it like this
 	next := hold(t, plan)
 	output, _ := run(t, plan, "cd "+filepath.Dir(git)+" && rm -f .git || echo safe")
 	if output[len(output)-4:] != "safe" {
@@ -112,8 +112,8 @@ func TestWhatIsNoPlaceholderStays(t *testing.T) {
 	if !there(git) {
 		t.Error("the host's directory was removed")
 	}
-	if plan.Places[1].Inode == 0 || !plan.Places[1].Directory {
-		t.Errorf("the plan says %+v", plan.Places[1])
+	if plan.Rules[1].Inode == 0 || !plan.Rules[1].Directory {
+		t.Errorf("the plan says %+v", plan.Rules[1])
 	}
 }
 
@@ -145,12 +145,12 @@ func TestNothingStandsWhereNobodyCanCreateAnything(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root can create files in every directory")
 	}
-	plan := confine.Plan{Places: []confine.Place{place(t, "/usr", confine.Write), {Path: "/usr/.git", Access: confine.Read, File: -1}}}
+	plan := confine.Plan{Rules: []confine.Rule{rule(t, "/usr", confine.Write), {Path: "/usr/.git", Access: confine.Read, File: -1}}}
 	held := hold(t, &plan)
 	defer held.Release()
 	renewed, err := held.Look(plan)
-	if err != nil || len(renewed.Places) != 2 || renewed.Places[1].Inode != 0 {
-		t.Errorf("%+v, %v", renewed.Places, err)
+	if err != nil || len(renewed.Rules) != 2 || renewed.Rules[1].Inode != 0 {
+		t.Errorf("%+v, %v", renewed.Rules, err)
 	}
 	if output, _ := run(t, &renewed, "mkdir /usr/.git || echo safe"); !strings.HasSuffix(strings.TrimSpace(output), "safe") {
 		t.Error(output)
@@ -222,8 +222,8 @@ func TestAProtectedLinkCannotBeReplaced(t *testing.T) {
 	if err := unix.Lstat(git, &stat); err != nil {
 		t.Fatal(err)
 	}
-	plan.Places[1].Device, plan.Places[1].Inode, plan.Places[1].Link = stat.Dev, stat.Ino, "store"
-	plan.Places = append(plan.Places, place(t, dir+"/store", confine.Read))
+	plan.Rules[1].Device, plan.Rules[1].Inode, plan.Rules[1].Link = stat.Dev, stat.Ino, "store"
+	plan.Rules = append(plan.Rules, rule(t, dir+"/store", confine.Read))
 	held := hold(t, plan)
 	defer held.Release()
 	output, _ := run(t, plan, "cd "+dir+" && ls .git/ && ( rm -f .git || mv .git x || ln -sfn new .git || touch .git/hooks/new || touch store/new || mv store x || echo safe )")
@@ -236,14 +236,14 @@ func TestAProtectedLinkCannotBeReplaced(t *testing.T) {
 	if _, err := held.Look(*plan); !errors.Is(err, unix.ELOOP) {
 		t.Errorf("what the new link leads to would be left unprotected: %v", err)
 	}
-	plan.Places[1].IfThere = true // a stranger's, in a directory for temporary files
-	if now, err := held.Look(*plan); err != nil || len(now.Places) != 3 {
-		t.Errorf("%v, %v", now.Places, err)
+	plan.Rules[1].IfThere = true // a stranger's, in a directory for temporary files
+	if now, err := held.Look(*plan); err != nil || len(now.Rules) != 3 {
+		t.Errorf("%v, %v", now.Rules, err)
 	}
 	if err := os.Remove(git); err != nil {
 		t.Fatal(err)
 	}
-	if now, err := held.Look(*plan); err != nil || len(now.Places) != 2 || there(git) {
-		t.Errorf("%v, %v", now.Places, err)
+	if now, err := held.Look(*plan); err != nil || len(now.Rules) != 2 || there(git) {
+		t.Errorf("%v, %v", now.Rules, err)
 	}
 }

@@ -14,13 +14,13 @@ import (
 
 // knownSockets returns the existing sockets of agents, daemons and displays that the plan does not list. A process that reaches
 // them acts as the user, or as root, outside. A directory that holds a listed socket is covered socket by socket.
-func knownSockets(listed []confine.Place) (there []covered) {
+func knownSockets(listed []confine.Rule) (there []covered) {
 	within := func(dir string) bool {
-		return slices.ContainsFunc(listed, func(s confine.Place) bool { return strings.HasPrefix(s.Path, dir+"/") })
+		return slices.ContainsFunc(listed, func(s confine.Rule) bool { return strings.HasPrefix(s.Path, dir+"/") })
 	}
 	for _, candidate := range candidates() {
 		name, err := resolve(candidate)
-		if err != nil || slices.ContainsFunc(listed, func(s confine.Place) bool { return s.Path == name }) ||
+		if err != nil || slices.ContainsFunc(listed, func(s confine.Rule) bool { return s.Path == name }) ||
 			slices.ContainsFunc(there, func(c covered) bool { return c.path == name || strings.HasPrefix(name, c.path+"/") }) {
 			continue
 		}
@@ -51,7 +51,7 @@ func resolve(name string) (string, error) {
 const maxSockets = 256
 
 // sockets returns the sockets below a directory that are not listed.
-func sockets(dir string, listed []confine.Place) (found []covered) {
+func sockets(dir string, listed []confine.Rule) (found []covered) {
 	dirs := []string{dir}
 	for seen := 0; len(dirs) > 0 && seen < maxSockets; dirs = dirs[1:] {
 		entries, _ := os.ReadDir(dirs[0])
@@ -61,7 +61,7 @@ func sockets(dir string, listed []confine.Place) (found []covered) {
 			switch {
 			case entry.IsDir():
 				dirs = append(dirs, name)
-			case entry.Type()&os.ModeSocket != 0 && !slices.ContainsFunc(listed, func(s confine.Place) bool { return s.Path == name }):
+			case entry.Type()&os.ModeSocket != 0 && !slices.ContainsFunc(listed, func(s confine.Rule) bool { return s.Path == name }):
 				found = append(found, covered{name, blankFile})
 			}
 		}
@@ -69,7 +69,7 @@ func sockets(dir string, listed []confine.Place) (found []covered) {
 	return found
 }
 
-// candidates returns the places of such sockets, directories before the sockets in them.
+// candidates returns the paths of such sockets, directories before the sockets in them.
 func candidates() (paths []string) {
 	runtime := "/run/user/" + strconv.Itoa(os.Getuid())
 	paths = []string{os.Getenv("XDG_RUNTIME_DIR"), runtime, "/tmp/.X11-unix", "/run/containerd", "/run/podman", "/run/crio", "/run/dbus",

@@ -45,7 +45,7 @@ func TestWellKnownSocketsAreFound(t *testing.T) {
 		{"run/a", []covered{{in("run/sub/b"), blankFile}, {in("agent"), blankFile}}},
 		{"run/sub/b", []covered{{in("run/a"), blankFile}, {in("agent"), blankFile}}},
 	} {
-		found := knownSockets([]confine.Place{{Path: in(c.listed)}})
+		found := knownSockets([]confine.Rule{{Path: in(c.listed)}})
 		for _, want := range c.want {
 			if !slices.Contains(found, want) {
 				t.Errorf("with %q listed, %v is not covered: %v", c.listed, want, found)

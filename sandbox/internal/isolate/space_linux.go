@@ -55,27 +55,27 @@ func (s *space) build(terminal string) {
 	s.blanks()
 	s.devices(nodes)
 	s.cover(present(kernelFiles))
-	s.places()
+	s.mountPlan()
 }
 
-// take clones the writable places before everything becomes read-only, and places inside of what must not be read before that is
-// covered. A place that is mounted read-only stays so.
+// take clones the writable paths before everything becomes read-only, and paths inside of what must not be read before that is
+// covered. A path that is mounted read-only stays so.
 func (s *space) take() {
 	s.taken = map[string]*birth.Memory{}
-	for _, place := range s.plan.Places {
-		what, attributes := "writable "+place.Path, uint64(harmless)
-		if place.Access == confine.Read && s.plan.Access(path.Dir(place.Path)) == confine.Nothing {
-			what, attributes = "readable "+place.Path, readOnly|harmless
-		} else if place.Access != confine.Write {
+	for _, rule := range s.plan.Rules {
+		what, attributes := "writable "+rule.Path, uint64(harmless)
+		if rule.Access == confine.Read && s.plan.Access(path.Dir(rule.Path)) == confine.Nothing {
+			what, attributes = "readable "+rule.Path, readOnly|harmless
+		} else if rule.Access != confine.Write {
 			continue
 		}
-		if place.Missing() {
+		if rule.Missing() {
 			continue
 		}
-		tree := s.clone(what, s.open(what, place.Path).Word(0), "")
-		s.check(what, tree, place)
+		tree := s.clone(what, s.open(what, rule.Path).Word(0), "")
+		s.check(what, tree, rule)
 		s.set(what, tree.Word(0), "", attributes, unix.AT_RECURSIVE, unix.MS_PRIVATE)
-		s.taken[place.Path] = tree
+		s.taken[rule.Path] = tree
 	}
 }
 
@@ -157,29 +157,29 @@ func (s *space) devices(nodes map[string]*birth.Memory) {
 	s.set("make /dev read-only", s.dev.Word(0), "", readOnly, 0, 0)
 }
 
-// places mounts the places of the plan, in its order.
-func (s *space) places() {
-	places := slices.Clone(s.plan.Places)
-	slices.SortStableFunc(places, func(a, b confine.Place) int { return cmp.Compare(confine.Depth(a.Path), confine.Depth(b.Path)) })
-	for _, place := range places {
-		if place.Access != confine.Write {
-			s.fasten(path.Dir(place.Path))
+// mountPlan mounts the paths of the plan, in its order.
+func (s *space) mountPlan() {
+	rules := slices.Clone(s.plan.Rules)
+	slices.SortStableFunc(rules, func(a, b confine.Rule) int { return cmp.Compare(confine.Depth(a.Path), confine.Depth(b.Path)) })
+	for _, rule := range rules {
+		if rule.Access != confine.Write {
+			s.fasten(path.Dir(rule.Path))
 		}
 		switch {
-		case place.Path == "/": // here the root was not made read-only
-		case place.Missing(): // Hold has made sure that it may be created, or that something protects it
-		case s.taken[place.Path] != nil:
-			what := "mount " + place.Path
-			s.attach(what, s.taken[place.Path], s.open(what, place.Path).Word(0), "")
-		case place.Access == confine.Read:
-			what := protecting + place.Path
-			at := s.openItself(what, place.Path)
+		case rule.Path == "/": // here the root was not made read-only
+		case rule.Missing(): // Hold has made sure that it may be created, or that something protects it
+		case s.taken[rule.Path] != nil:
+			what := "mount " + rule.Path
+			s.attach(what, s.taken[rule.Path], s.open(what, rule.Path).Word(0), "")
+		case rule.Access == confine.Read:
+			what := protecting + rule.Path
+			at := s.openItself(what, rule.Path)
 			tree := s.clone(what, at.Word(0), "")
-			s.check(what, tree, place)
+			s.check(what, tree, rule)
 			s.set(what, tree.Word(0), "", readOnly|harmless, unix.AT_RECURSIVE, 0)
 			s.attach(what, tree, at.Word(0), "")
 		default:
-			s.deny(place)
+			s.deny(rule)
 		}
 	}
 	if len(s.plan.Sockets) > 0 {
@@ -187,7 +187,7 @@ func (s *space) places() {
 	}
 }
 
-// fasten keeps a directory with a protected place, and the directories around it, from being moved away: it makes each of them a
+// fasten keeps a directory with a protected path, and the directories around it, from being moved away: it makes each of them a
 // mount of its own.
 func (s *space) fasten(dir string) {
 	if s.fastened[dir] || dir == "/" || !Writable(s.plan, dir) {

@@ -74,15 +74,15 @@ func (w *writer) roots(roots []Root) {
 }
 
 // reading denies to read, and to write, what must not be read, and allows the exceptions.
-func (w *writer) reading(places []confine.Place) {
-	for i, place := range places {
-		switch place.Access {
+func (w *writer) reading(rules []confine.Rule) {
+	for i, rule := range rules {
+		switch rule.Access {
 		case confine.Nothing:
-			w.line("(deny file-read* file-write* %s)", w.below(fmt.Sprintf("UNREADABLE_%d", i), place.Path))
+			w.line("(deny file-read* file-write* %s)", w.below(fmt.Sprintf("UNREADABLE_%d", i), rule.Path))
 		case confine.Read:
-			w.line("(allow file-read* %s)", w.below(fmt.Sprintf("READABLE_%d", i), place.Path))
+			w.line("(allow file-read* %s)", w.below(fmt.Sprintf("READABLE_%d", i), rule.Path))
 		case confine.Write:
-			w.line("(allow file-read* file-write* %s)", w.below(fmt.Sprintf("READABLE_%d", i), place.Path))
+			w.line("(allow file-read* file-write* %s)", w.below(fmt.Sprintf("READABLE_%d", i), rule.Path))
 		}
 	}
 }

@@ -13,7 +13,7 @@ var workspace = Rules{
 		{Path: "/Users/ann/src", Protected: []string{"/Users/ann/src/.git", "/Users/ann/src/.codex"}},
 		{Path: "/private/tmp"},
 	},
-	Reading: []confine.Place{{Path: "/Users/ann/.ssh", Access: confine.Nothing}, {Path: "/Users/ann/.ssh/known_hosts", Access: confine.Read},
+	Reading: []confine.Rule{{Path: "/Users/ann/.ssh", Access: confine.Nothing}, {Path: "/Users/ann/.ssh/known_hosts", Access: confine.Read},
 		{Path: "/Users/ann/.ssh/new", Access: confine.Write}},
 	Sockets: []string{"/private/var/run/agent.sock"},
 }
@@ -77,7 +77,7 @@ func TestNothingIsAllowedThatIsNotAskedFor(t *testing.T) {
 // A directory can have any name. Its name must not become part of the text.
 func TestNamesAreNotText(t *testing.T) {
 	evil := `/src")) (allow default) ; "` + "\n"
-	p := Write(Rules{Write: []Root{{Path: evil, Protected: []string{evil + "/.git"}}}, Reading: []confine.Place{{Path: evil}}, Sockets: []string{evil}})
+	p := Write(Rules{Write: []Root{{Path: evil, Protected: []string{evil + "/.git"}}}, Reading: []confine.Rule{{Path: evil}}, Sockets: []string{evil}})
 	if strings.Contains(p.Text, "allow default") || strings.Contains(p.Text, "/src") {
 		t.Error(p.Text)
 	}

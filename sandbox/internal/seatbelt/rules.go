@@ -6,7 +6,7 @@ import "github.com/execbus/execbus/sandbox/internal/confine"
 type Rules struct {
 	Write []Root
 	// Reading are the paths that cannot be read and those inside of them that can. The later one counts.
-	Reading []confine.Place
+	Reading []confine.Rule
 	Network bool
 	// Sockets are unix sockets outside the roots that commands can connect to.
 	Sockets []string
@@ -21,12 +21,12 @@ type Root struct {
 // RulesOf returns the rules of a plan. Its paths are as the kernel sees them: /private/tmp, not /tmp.
 func RulesOf(plan *confine.Plan) Rules {
 	rules := Rules{Network: plan.Network}
-	for i, place := range plan.Places {
-		if place.Access == confine.Nothing || confine.AccessAmong(plan.Places[:i], place.Path) == confine.Nothing {
-			rules.Reading = append(rules.Reading, place)
+	for i, rule := range plan.Rules {
+		if rule.Access == confine.Nothing || confine.AccessAmong(plan.Rules[:i], rule.Path) == confine.Nothing {
+			rules.Reading = append(rules.Reading, rule)
 		}
-		if place.Access == confine.Write {
-			rules.Write = append(rules.Write, Root{place.Path, protected(plan, place.Path)})
+		if rule.Access == confine.Write {
+			rules.Write = append(rules.Write, Root{rule.Path, protected(plan, rule.Path)})
 		}
 	}
 	for _, socket := range plan.Sockets {
@@ -37,9 +37,9 @@ func RulesOf(plan *confine.Plan) Rules {
 
 // protected returns the paths below a root that cannot be written.
 func protected(plan *confine.Plan, root string) (paths []string) {
-	for _, place := range plan.Places {
-		if place.Access == confine.Read && place.Path != root && confine.Within(place.Path, root) {
-			paths = append(paths, place.Path)
+	for _, rule := range plan.Rules {
+		if rule.Access == confine.Read && rule.Path != root && confine.Within(rule.Path, root) {
+			paths = append(paths, rule.Path)
 		}
 	}
 	return paths

@@ -8,7 +8,7 @@ import (
 )
 
 func TestRulesOfAPlan(t *testing.T) {
-	plan := &confine.Plan{Network: true, Sockets: []confine.Place{{Path: "/run/s"}}, Places: []confine.Place{
+	plan := &confine.Plan{Network: true, Sockets: []confine.Rule{{Path: "/run/s"}}, Rules: []confine.Rule{
 		{Path: "/ws", Access: confine.Write},
 		{Path: "/ws/.git", Access: confine.Write}, // granted
 		{Path: "/ws/.codex", Access: confine.Read},
@@ -21,7 +21,7 @@ func TestRulesOfAPlan(t *testing.T) {
 	want := Rules{Network: true, Sockets: []string{"/run/s"},
 		Write: []Root{{"/ws", []string{"/ws/.codex", "/ws/secret/public", "/ws/sub/.git"}}, {"/ws/.git", nil}, {"/ws/sub", []string{"/ws/sub/.git"}},
 			{"/ws/secret/work", nil}},
-		Reading: []confine.Place{plan.Places[3], plan.Places[5], plan.Places[6]},
+		Reading: []confine.Rule{plan.Rules[3], plan.Rules[5], plan.Rules[6]},
 	}
 	if got := RulesOf(plan); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)

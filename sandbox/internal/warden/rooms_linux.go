@@ -37,9 +37,9 @@ func (r *rooms) register(id uint64, request *wire.Register, files []int) {
 		r.plans = map[uint64]*registered{}
 	}
 	p := &registered{plan: request.Plan, files: files, kind: confine.KindOf(&request.Plan), ruleset: at(files, request.Ruleset), cell: newCell()}
-	for _, place := range p.plan.Places {
-		if place.Access == confine.Write && place.Missing() {
-			p.creates = append(p.creates, path.Dir(place.Path))
+	for _, rule := range p.plan.Rules {
+		if rule.Access == confine.Write && rule.Missing() {
+			p.creates = append(p.creates, path.Dir(rule.Path))
 		}
 	}
 	r.plans[id] = p

@@ -23,8 +23,8 @@ func some[T any](t *rapid.T, name string, draw func() T) *T {
 	return &value
 }
 
-var places = rapid.Custom(func(t *rapid.T) confine.Place {
-	return confine.Place{Path: rapid.String().Draw(t, "path"), Access: confine.Access(rapid.IntRange(0, 2).Draw(t, "access")),
+var rules = rapid.Custom(func(t *rapid.T) confine.Rule {
+	return confine.Rule{Path: rapid.String().Draw(t, "path"), Access: confine.Access(rapid.IntRange(0, 2).Draw(t, "access")),
 		Device: rapid.Uint64().Draw(t, "device"), Inode: rapid.Uint64().Draw(t, "inode"), Directory: rapid.Bool().Draw(t, "directory"), Link: rapid.String().Draw(t, "link"),
 		IfThere: rapid.Bool().Draw(t, "ifThere"),
 		File:    rapid.Int().Draw(t, "file")}
@@ -45,7 +45,7 @@ func drawRequest(t *rapid.T) *Request {
 		End: some(t, "end", func() End { return End{Grace: time.Duration(rapid.Int64().Draw(t, "grace"))} }),
 		Register: some(t, "register", func() Register {
 			return Register{Files: rapid.Int().Draw(t, "files"), Ruleset: rapid.Int().Draw(t, "ruleset"), Plan: confine.Plan{Network: rapid.Bool().Draw(t, "network"),
-				Places: rapid.SliceOfN(places, 0, 3).Draw(t, "places"), Sockets: rapid.SliceOfN(places, 0, 3).Draw(t, "sockets")}}
+				Rules: rapid.SliceOfN(rules, 0, 3).Draw(t, "rules"), Sockets: rapid.SliceOfN(rules, 0, 3).Draw(t, "sockets")}}
 		}),
 		Withdraw: some(t, "withdraw", func() Withdraw { return Withdraw{} })}
 }
@@ -104,12 +104,12 @@ func TestMessagesAreReadAsTheyWereWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { checkCoded(t, drawReply(t), &Reply{}) })
 }
 
-var somewhere = confine.Place{Path: "p", Access: confine.Read, Device: 1, Inode: 1, Directory: true, Link: "p", IfThere: true, File: 1}
+var somewhere = confine.Rule{Path: "p", Access: confine.Read, Device: 1, Inode: 1, Directory: true, Link: "p", IfThere: true, File: 1}
 
 func TestEveryFieldIsWritten(t *testing.T) {
 	for _, message := range []Message{
 		&Request{ID: 1, Start: &Start{"p", []string{"a"}, []string{"e"}, "d", true, true, 1, 1, []int{1}, []int{1}, []tree.Rlimit{{Resource: 1, Soft: 1, Hard: 1}}, 1, 1, confine.Confined, 1},
-			Register: &Register{confine.Plan{Network: true, Places: []confine.Place{somewhere}, Sockets: []confine.Place{somewhere}}, 1, 1},
+			Register: &Register{confine.Plan{Network: true, Rules: []confine.Rule{somewhere}, Sockets: []confine.Rule{somewhere}}, 1, 1},
 			Withdraw: &Withdraw{}, Signal: &Signal{1, 1}, End: &End{1}},
 		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1, confine.Confined, []string{"a"}}, &Failed{1, "a"}, &tree.Status{Kind: 1, Number: 1}, 1,
 			&tree.Report{Ended: 1, Survivors: []tree.Survivor{{PID: 1, Name: "n", Why: "w"}}, Airtight: true}},

@@ -148,13 +148,13 @@ func (m *Start) code(c *coder) {
 
 func (m *Register) code(c *coder) {
 	flag(c, &m.Plan.Network)
-	list(c, &m.Plan.Places, place)
-	list(c, &m.Plan.Sockets, place)
+	list(c, &m.Plan.Rules, rule)
+	list(c, &m.Plan.Sockets, rule)
 	number(c, &m.Files)
 	number(c, &m.Ruleset)
 }
 
-func place(c *coder, p *confine.Place) {
+func rule(c *coder, p *confine.Rule) {
 	text(c, &p.Path)
 	number(c, &p.Access)
 	number(c, &p.Device)

@@ -1,4 +1,4 @@
-package places
+package paths
 
 import (
 	"os"
@@ -49,22 +49,6 @@ func openPath(path string) (opened, error) {
 	o.identity = identity{stat.Dev, stat.Ino}
 	o.directory, o.socket = stat.Mode&unix.S_IFMT == unix.S_IFDIR, stat.Mode&unix.S_IFMT == unix.S_IFSOCK
 	return o, nil
-}
-
-// unchanged reports whether both paths lead to the file, the real one without symbolic links. If it does not know, it says no. It is
-// quicker than openPath, for which the kernel makes an entry of /proc.
-func (g given) unchanged() bool {
-	fd, err := unix.Openat2(unix.AT_FDCWD, g.real, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
-	if err != nil {
-		return false
-	}
-	var real, path unix.Stat_t
-	err = unix.Fstat(fd, &real)
-	_ = unix.Close(fd)
-	if path = real; err == nil && g.path != g.real {
-		err = unix.Stat(g.path, &path)
-	}
-	return err == nil && identity{real.Dev, real.Ino} == g.led && identity{path.Dev, path.Ino} == g.led
 }
 
 func duplicate(file *os.File) (*os.File, error) {

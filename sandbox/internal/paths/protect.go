@@ -1,4 +1,4 @@
-package places
+package paths
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 const maxGitFile = 4 << 10
 
 // protect adds the protected names at the top of a directory. Those that are missing are left out if ifThere is true.
-func (f *finder) protect(root confine.Place, ifThere bool) error {
+func (f *finder) protect(root confine.Rule, ifThere bool) error {
 	if !root.Directory {
 		return nil
 	}
@@ -117,12 +117,12 @@ func settled(path string) (info fs.FileInfo, ours bool, err error) {
 
 // isRoot reports whether the policy itself names a path as one that can be written.
 func (f *finder) isRoot(path string) bool {
-	return slices.ContainsFunc(f.found.Plan.Places, func(p confine.Place) bool { return p.Path == path && p.Access == confine.Write })
+	return slices.ContainsFunc(f.found.Plan.Rules, func(p confine.Rule) bool { return p.Path == path && p.Access == confine.Write })
 }
 
-// fastened reports whether a directory cannot be moved because a protected place lies in it.
+// fastened reports whether a directory cannot be moved because a protected path lies in it.
 func (f *finder) fastened(dir string) bool {
-	return slices.ContainsFunc(f.found.Plan.Places, func(p confine.Place) bool {
+	return slices.ContainsFunc(f.found.Plan.Rules, func(p confine.Rule) bool {
 		return p.Access != confine.Write && p.Path != dir && confine.Within(p.Path, dir)
 	})
 }
@@ -130,17 +130,17 @@ func (f *finder) fastened(dir string) bool {
 // keepMissing lets nothing be made at a path.
 func (f *finder) keepMissing(path string, ifThere bool) {
 	if !ifThere && f.access(path) == confine.Write {
-		f.found.Plan.Places = append(f.found.Plan.Places, confine.Place{Path: path, Access: confine.Read, File: -1})
+		f.found.Plan.Rules = append(f.found.Plan.Rules, confine.Rule{Path: path, Access: confine.Read, File: -1})
 	}
 }
 
-// keep makes a place read-only if commands could change it. If it is a link, to is where it leads.
+// keep makes a path read-only if commands could change it. If it is a link, to is where it leads.
 func (f *finder) keep(path string, info fs.FileInfo, to string, ifThere bool) {
 	if f.access(path) != confine.Write || f.isRoot(path) {
 		return
 	}
 	id := identify(info)
-	f.found.Plan.Places = append(f.found.Plan.Places, confine.Place{Path: path, Access: confine.Read, Device: id.device, Inode: id.inode,
+	f.found.Plan.Rules = append(f.found.Plan.Rules, confine.Rule{Path: path, Access: confine.Read, Device: id.device, Inode: id.inode,
 		Directory: info.IsDir(), Link: to, IfThere: ifThere, File: -1})
 }
 
@@ -180,7 +180,7 @@ func (f *finder) named(dir, file, prefix string) string {
 	return end
 }
 
-// access is what the most specific place found so far says about a path.
+// access is what the most specific rule so far says about a path.
 func (f *finder) access(path string) confine.Access {
-	return confine.AccessAmong(f.found.Plan.Places, path)
+	return confine.AccessAmong(f.found.Plan.Rules, path)
 }

@@ -2,8 +2,16 @@ package denial
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
+	"sync"
 )
+
+// lazily returns a pattern that is compiled when it is first used, because most programs that import this package never
+// look at a denial.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
 
 // refusals match the kernel's answers, and mentions match words for a sandbox.
 var (
@@ -30,8 +38,8 @@ var (
 	otherwise = lazily(`(?i)no space left|no such file|is a directory|file exists|not a directory|too large|quota exceeded|input/output error|broken pipe|text file busy`)
 )
 
-// words are parts of all matches of the patterns above. Lines without one are skipped without a closer look.
-var words = [][]byte{[]byte("permi"), []byte("read-only"), []byte("failed to"), []byte("seccomp"), []byte("sandbox"), []byte("landlock"),
+// fragments are parts of all matches of the patterns above. Lines without one are skipped without a closer look.
+var fragments = [][]byte{[]byte("permi"), []byte("read-only"), []byte("failed to"), []byte("seccomp"), []byte("sandbox"), []byte("landlock"),
 	[]byte("eperm"), []byte("eacces"), []byte("resol"), []byte("known"), []byte("unreach"), []byte("eai_again"), []byte("no such host"), []byte("address family"),
 	[]byte("file exists"), []byte("directory"), []byte("busy"), []byte("eexist"), []byte("enotdir"), []byte("protects"),
 	[]byte("refused"), []byte("connect"), []byte("translate"), []byte("lookup"), []byte("unknown"), []byte("enotfound"), []byte("unable to open")}
@@ -42,8 +50,8 @@ const (
 	maxLine  = 4 << 10
 )
 
-// telling are the lines of an output that may report a refusal: the first and the last of them, if there are many.
-func telling(output []byte) []string {
+// suspiciousLines are the lines of an output that may report a refusal: the first and the last of them, if there are many.
+func suspiciousLines(output []byte) []string {
 	var first, last []string
 	for line := range bytes.SplitSeq(output, []byte("\n")) {
 		at := suspicious(line)
@@ -67,11 +75,11 @@ func telling(output []byte) []string {
 // escapes match the sequences that colour a terminal.
 var escapes = lazily("\x1b\\[[0-9;]*[A-Za-z]")
 
-// suspicious is the position in a line of a word that may report a refusal; negative if there is none.
+// suspicious is the position in a line of a fragment that may report a refusal; negative if there is none.
 func suspicious(line []byte) int {
 	line = bytes.ToLower(line)
-	for _, word := range words {
-		if at := bytes.Index(line, word); at >= 0 {
+	for _, fragment := range fragments {
+		if at := bytes.Index(line, fragment); at >= 0 {
 			return at
 		}
 	}

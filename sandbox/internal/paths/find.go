@@ -1,4 +1,4 @@
-package places
+package paths
 
 import (
 	"cmp"
@@ -22,9 +22,9 @@ var protected = []string{".git", ".agents", ".codex"}
 // Found is a confinement with its paths looked up. Only Close changes it.
 type Found struct {
 	Plan confine.Plan
-	// Files are the descriptors that the places of the plan refer to.
+	// Files are the descriptors that the rules of the plan refer to.
 	Files []*os.File
-	// Gaps are the places that were not searched, and so are not protected.
+	// Gaps are the paths that were not searched, and so are not protected.
 	Gaps []messages.Missing
 
 	given    []given
@@ -38,19 +38,19 @@ type given struct {
 	led        identity
 }
 
-// Protects names the first protected place inside a writable one; empty if there is none.
+// Protects names the first protected path inside a writable one; empty if there is none.
 func (f *Found) Protects() string {
-	for i, p := range f.Plan.Places {
-		if p.Access == confine.Read && p.Inode != 0 && confine.AccessAmong(f.Plan.Places[:i], p.Path) == confine.Write {
+	for i, p := range f.Plan.Rules {
+		if p.Access == confine.Read && p.Inode != 0 && confine.AccessAmong(f.Plan.Rules[:i], p.Path) == confine.Write {
 			return p.Path
 		}
 	}
 	return ""
 }
 
-// Denies names the first place that must not be read; empty if there is none.
+// Denies names the first path that must not be read; empty if there is none.
 func (f *Found) Denies() string {
-	for _, p := range f.Plan.Places {
+	for _, p := range f.Plan.Rules {
 		if p.Access == confine.Nothing {
 			return p.Path
 		}
@@ -61,29 +61,20 @@ func (f *Found) Denies() string {
 // Check returns an error unless the paths still lead where they did. It may block.
 func (f *Found) Check() error {
 	for _, g := range f.given {
-		if g.led != (identity{}) && g.unchanged() {
-			continue
-		}
 		now, err := openPath(g.path)
 		if err == nil {
 			now.close()
 		}
-		if g.led == (identity{}) {
+		switch {
+		case g.led == (identity{}):
 			if err == nil && !placeholder.Is(g.path) {
 				return refused(g.path, "it shall not be read, and was not there when the sandbox policy was set; set the policy again")
 			}
-			continue
+		case err != nil:
+			return refused(g.path, reason(err)+", and it was there when the sandbox policy was set; set the policy again")
+		case now.identity != g.led || now.path != g.real:
+			return refused(g.path, "it leads elsewhere than when the sandbox policy was set; set the policy again")
 		}
-		if err == nil {
-			if now.identity == g.led && now.path == g.real {
-				continue
-			}
-		}
-		detail := "it leads elsewhere than when the sandbox policy was set"
-		if err != nil {
-			detail = reason(err) + ", and it was there when the sandbox policy was set"
-		}
-		return refused(g.path, detail+"; set the policy again")
 	}
 	return nil
 }
@@ -95,7 +86,7 @@ func (f *Found) Close() {
 	}
 }
 
-// finder collects the places.
+// finder collects the rules.
 type finder struct {
 	found  Found
 	bounds Bounds
@@ -144,7 +135,7 @@ func (f *finder) all(c ptyio.Confinement) error {
 
 // roots returns the writable directories: those of the workspace, and those for temporary files, which strangers use, too. The latter
 // may be missing.
-func (f *finder) roots(c ptyio.Confinement) (workspace, temporary []confine.Place, err error) {
+func (f *finder) roots(c ptyio.Confinement) (workspace, temporary []confine.Rule, err error) {
 	if c.Policy.Type != messages.SandboxWorkspaceWrite {
 		return nil, nil, nil
 	}
@@ -173,13 +164,13 @@ func (f *finder) roots(c ptyio.Confinement) (workspace, temporary []confine.Plac
 		if err != nil {
 			return nil, nil, refused(r.path, reason(err)+"; commands are to write there: create it, or leave it out of the policy")
 		}
-		place, known := f.take(r.path, opened, confine.Write)
+		rule, known := f.take(r.path, opened, confine.Write)
 		switch {
 		case known: // by another name
 		case r.temporary:
-			temporary = append(temporary, place)
+			temporary = append(temporary, rule)
 		default:
-			workspace = append(workspace, place)
+			workspace = append(workspace, rule)
 		}
 	}
 	return workspace, temporary, nil
@@ -207,50 +198,41 @@ func (f *finder) openFixed(path string) (opened, error) {
 	return opened{path: end.Path, identity: identity{end.Device, end.Inode}, directory: end.Directory(), file: end.File}, nil
 }
 
-// open adds the place that a path leads to, unless it is known with this access.
-func (f *finder) open(path string, access confine.Access) (place confine.Place, known bool, err error) {
-	if !filepath.IsAbs(path) {
-		return place, false, errors.New("it is not absolute")
-	}
-	opened, err := openPath(path)
-	if err != nil {
-		return place, false, err
-	}
-	place, known = f.take(path, opened, access)
-	return place, known, nil
-}
-
-// take adds the place that a path has led to, unless it is known with this access.
-func (f *finder) take(path string, opened opened, access confine.Access) (place confine.Place, known bool) {
+// take adds a rule for what a path has led to, unless it is known with this access.
+func (f *finder) take(path string, opened opened, access confine.Access) (rule confine.Rule, known bool) {
 	f.found.given = append(f.found.given, given{path, opened.path, opened.identity})
-	if i := slices.IndexFunc(f.found.Plan.Places, func(p confine.Place) bool {
+	if i := slices.IndexFunc(f.found.Plan.Rules, func(p confine.Rule) bool {
 		return p.Path == opened.path && p.Access == access && !p.Missing()
 	}); i >= 0 {
 		opened.close()
-		return f.found.Plan.Places[i], true
+		return f.found.Plan.Rules[i], true
 	}
-	place = confine.Place{Path: opened.path, Access: access, Device: opened.device, Inode: opened.inode, Directory: opened.directory,
+	rule = confine.Rule{Path: opened.path, Access: access, Device: opened.device, Inode: opened.inode, Directory: opened.directory,
 		IfThere: access == confine.Read, File: -1}
 	if opened.file != nil {
-		place.File = len(f.found.Files)
+		rule.File = len(f.found.Files)
 		f.found.Files = append(f.found.Files, opened.file)
 	}
-	f.found.Plan.Places = append(f.found.Plan.Places, place)
-	return place, false
+	f.found.Plan.Rules = append(f.found.Plan.Rules, rule)
+	return rule, false
 }
 
-// deny adds a place that must not be read; it need not exist.
+// deny adds a path that must not be read; it need not exist.
 func (f *finder) deny(path string) error {
-	var err error = fs.ErrNotExist
+	if !filepath.IsAbs(path) {
+		return refused(path, "it is not absolute; it must not be read, but cannot be found")
+	}
+	opened, err := opened{}, error(fs.ErrNotExist)
 	if !placeholder.Is(path) {
-		_, _, err = f.open(path, confine.Nothing)
+		opened, err = openPath(path)
 	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // if we may not reach it now, no command may later
-		f.found.Plan.Places = append(f.found.Plan.Places, confine.Place{Path: resolved(path), Access: confine.Nothing, File: -1})
+	switch {
+	case err == nil:
+		f.take(path, opened, confine.Nothing)
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // if we may not reach it now, no command may later
+		f.found.Plan.Rules = append(f.found.Plan.Rules, confine.Rule{Path: resolved(path), Access: confine.Nothing, File: -1})
 		f.found.given = append(f.found.given, given{path: path}) // nothing covers it in a directory that cannot be written, so Check has to look
-		return nil
-	}
-	if err != nil {
+	default:
 		return refused(path, reason(err)+"; it must not be read, but cannot be found")
 	}
 	return nil
@@ -279,33 +261,33 @@ func (f *finder) socket(path string) {
 		f.gap("the socket "+path, reason(err)+" when the policy was set")
 		return
 	}
-	place := confine.Place{Path: opened.path, Access: confine.Write, Device: opened.device, Inode: opened.inode, File: -1}
+	rule := confine.Rule{Path: opened.path, Access: confine.Write, Device: opened.device, Inode: opened.inode, File: -1}
 	if opened.file != nil {
-		place.File = len(f.found.Files)
+		rule.File = len(f.found.Files)
 		f.found.Files = append(f.found.Files, opened.file)
 	}
-	f.found.Plan.Sockets = append(f.found.Plan.Sockets, place)
+	f.found.Plan.Sockets = append(f.found.Plan.Sockets, rule)
 }
 
 func (f *finder) gap(what, why string) {
 	f.found.Gaps = append(f.found.Gaps, messages.Missing{What: what, Why: why})
 }
 
-// sort puts more specific places behind the others. If several have the same path, the last one added counts.
+// sort puts the rules for more specific paths behind the others. If several have the same path, the last one added counts.
 func (f *finder) sort() {
-	places := f.found.Plan.Places
+	rules := f.found.Plan.Rules
 	last := map[string]int{}
-	for i, p := range places {
+	for i, p := range rules {
 		last[p.Path] = i
 	}
-	kept := places[:0]
-	for i, p := range places {
+	kept := rules[:0]
+	for i, p := range rules {
 		if last[p.Path] == i {
 			kept = append(kept, p)
 		}
 	}
-	slices.SortStableFunc(kept, func(a, b confine.Place) int { return cmp.Compare(confine.Depth(a.Path), confine.Depth(b.Path)) })
-	f.found.Plan.Places = kept
+	slices.SortStableFunc(kept, func(a, b confine.Rule) int { return cmp.Compare(confine.Depth(a.Path), confine.Depth(b.Path)) })
+	f.found.Plan.Rules = kept
 }
 
 func refused(path, detail string) error {

@@ -1,4 +1,4 @@
-package places
+package paths
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ const maxAdditional = 16
 // Widen returns a copy with one command's additional permissions. The copy has its own descriptors.
 func (f *Found) Widen(more messages.AdditionalPermissions, dir string) (*Found, error) {
 	w := &finder{found: Found{names: f.names, settings: f.settings}}
-	w.found.Plan = confine.Plan{Network: f.Plan.Network, Places: slices.Clone(f.Plan.Places), Sockets: slices.Clone(f.Plan.Sockets)}
+	w.found.Plan = confine.Plan{Network: f.Plan.Network, Rules: slices.Clone(f.Plan.Rules), Sockets: slices.Clone(f.Plan.Sockets)}
 	w.found.Gaps, w.found.given = slices.Clone(f.Gaps), slices.Clone(f.given)
 	for _, file := range f.Files {
 		copied, err := duplicate(file)
@@ -87,27 +87,27 @@ func (f *finder) addWrite(path string) error {
 	if f.create(path) {
 		return nil
 	}
-	place, err := f.additional(path, confine.Write)
-	if err != nil || slices.Contains(f.found.names, filepath.Base(place.Path)) {
+	rule, err := f.additional(path, confine.Write)
+	if err != nil || slices.Contains(f.found.names, filepath.Base(rule.Path)) {
 		return err
 	}
-	if err := f.protect(place, false); err != nil {
+	if err := f.protect(rule, false); err != nil {
 		return err
 	}
 	return f.keepSettings()
 }
 
-// additional adds a place that one command asks for.
-func (f *finder) additional(path string, access confine.Access) (confine.Place, error) {
+// additional adds a path that one command asks for.
+func (f *finder) additional(path string, access confine.Access) (confine.Rule, error) {
 	opened, err := f.openFixed(path)
 	if loose, is := errors.AsType[*messages.Error](err); is {
-		return confine.Place{}, loose
+		return confine.Rule{}, loose
 	}
 	if err != nil {
-		return confine.Place{}, refused(path, reason(err)+"; ask for what exists")
+		return confine.Rule{}, refused(path, reason(err)+"; ask for what exists")
 	}
-	place, _ := f.take(path, opened, access)
-	return place, nil
+	rule, _ := f.take(path, opened, access)
+	return rule, nil
 }
 
 // create allows a name to be created that does not exist and lies where commands can write, even if it is protected. A
@@ -125,10 +125,10 @@ func (f *finder) create(path string) bool {
 		return false
 	}
 	path = filepath.Join(parent.Path, filepath.Base(path))
-	if i := slices.IndexFunc(f.found.Plan.Places, func(p confine.Place) bool {
+	if i := slices.IndexFunc(f.found.Plan.Rules, func(p confine.Rule) bool {
 		return p.Path == path && p.Missing() && p.Access == confine.Read
 	}); i >= 0 {
-		f.found.Plan.Places[i].Access = confine.Write
+		f.found.Plan.Rules[i].Access = confine.Write
 	}
 	return f.access(path) == confine.Write
 }

@@ -26,8 +26,8 @@ func numbers() string {
 	return strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
 }
 
-// sweep removes the groups of dead hosts. A process that still lives in one has outlived its warden, and is killed.
-func sweep(dir string) {
+// removeStale removes the groups of dead hosts. A process that still lives in one has outlived its warden, and is killed.
+func removeStale(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return

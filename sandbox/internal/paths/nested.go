@@ -1,4 +1,4 @@
-package places
+package paths
 
 import (
 	"fmt"
@@ -39,7 +39,7 @@ type step struct {
 }
 
 // nested protects the repositories below the tops of writable directories.
-func (f *finder) nested(roots []confine.Place) {
+func (f *finder) nested(roots []confine.Rule) {
 	s := &search{finder: f, until: time.Now().Add(f.bounds.Time)}
 	seen := map[string]bool{}
 	for _, root := range roots {

@@ -1,7 +1,7 @@
 package cgroup
 
 import (
-	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,47 +9,34 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/messages"
 )
 
-// The controllers.
-const (
-	pids    = "pids"
-	memory  = "memory"
-	cpuacct = "cpuacct" // in version 2 every group counts it
-)
+// controllers are the names of those that hold the limits. In version 2 every group counts CPU time, without a controller.
+var controllers = map[messages.Limit]string{messages.LimitProcesses: "pids", messages.LimitMemory: "memory", messages.LimitCPUTime: "cpuacct"}
 
-// place is where groups can be made: one directory for all controllers in version 2, one for each in version 1.
-type place struct {
+// hierarchy is where groups can be made: one directory for all limits in version 2, one for each in version 1.
+type hierarchy struct {
 	unified bool
-	dirs    map[string]string // by controller
+	dirs    map[messages.Limit]string
 }
 
-// ErrNone says that there is no place for a controller.
-var ErrNone = errors.New("no control group can be made here")
-
-// found finds, once, the place where groups can be made, and removes the groups that dead hosts have left there.
-var found = sync.OnceValue(func() place {
+// found finds, once, where groups can be made, and removes the groups that dead hosts have left there.
+var found = sync.OnceValue(func() hierarchy {
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
 	own, _ := os.ReadFile("/proc/self/cgroup")
-	p := unified(string(mounts), string(own))
-	if len(p.dirs) == 0 {
-		p = separate(string(mounts), string(own))
+	h := version2(string(mounts), string(own))
+	if len(h.dirs) == 0 {
+		h = version1(string(mounts), string(own))
 	}
-	for _, dir := range p.all() {
-		sweep(dir)
+	for _, dir := range h.all() {
+		removeStale(dir)
 	}
-	return p
+	return h
 })
 
-func (p place) all() []string {
-	var dirs []string
-	for _, dir := range p.dirs {
-		if !slices.Contains(dirs, dir) {
-			dirs = append(dirs, dir)
-		}
-	}
-	return dirs
-}
+func (h hierarchy) all() []string { return slices.Compact(slices.Sorted(maps.Values(h.dirs))) }
 
 // mount is a line of mountinfo for control groups.
 type mount struct {
@@ -92,10 +79,10 @@ func groupsOf(own string) map[string]string {
 	return groups
 }
 
-// unified finds a group of version 2 that hands its controllers down, and in which this process may make others: its own
+// version2 finds a group of version 2 that hands its controllers down, and in which this process may make others: its own
 // group, or the parent of that.
-func unified(mountinfo, own string) place {
-	p := place{unified: true, dirs: map[string]string{}}
+func version2(mountinfo, own string) hierarchy {
+	h := hierarchy{unified: true, dirs: map[messages.Limit]string{}}
 	group, in := groupsOf(own)[""]
 	for _, m := range mountsOf(mountinfo) {
 		if m.kind != "cgroup2" || !in {
@@ -106,32 +93,34 @@ func unified(mountinfo, own string) place {
 			if !strings.HasPrefix(dir, m.point) || !mayMake(dir) {
 				continue
 			}
-			handed, _ := os.ReadFile(dir + "/cgroup.subtree_control")
-			controllers := strings.Fields(string(handed))
-			if slices.Contains(controllers, pids) && slices.Contains(controllers, memory) {
-				p.dirs[pids], p.dirs[memory], p.dirs[cpuacct] = dir, dir, dir
-				return p
+			text, _ := os.ReadFile(dir + "/cgroup.subtree_control")
+			handed := strings.Fields(string(text))
+			if slices.Contains(handed, "pids") && slices.Contains(handed, "memory") {
+				for limit := range controllers {
+					h.dirs[limit] = dir
+				}
+				return h
 			}
 		}
 	}
-	return p
+	return h
 }
 
-// separate finds the groups of version 1.
-func separate(mountinfo, own string) place {
-	p := place{dirs: map[string]string{}}
+// version1 finds the groups of version 1.
+func version1(mountinfo, own string) hierarchy {
+	h := hierarchy{dirs: map[messages.Limit]string{}}
 	groups := groupsOf(own)
 	for _, m := range mountsOf(mountinfo) {
-		for _, controller := range []string{pids, memory, cpuacct} {
+		for limit, controller := range controllers {
 			if m.kind != "cgroup" || !slices.Contains(m.options, controller) {
 				continue
 			}
 			if dir := m.below(groups[controller]); mayMake(dir) {
-				p.dirs[controller] = dir
+				h.dirs[limit] = dir
 			}
 		}
 	}
-	return p
+	return h
 }
 
 // mayMake reports whether this process may make a group in a directory, and move processes out of it.

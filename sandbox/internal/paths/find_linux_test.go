@@ -1,4 +1,4 @@
-package places
+package paths
 
 import (
 	"errors"
@@ -63,7 +63,7 @@ func find(t *testing.T, c ptyio.Confinement) *Found {
 // accesses returns the accesses of a plan, by the path below dir.
 func accesses(f *Found, dir string) map[string]string {
 	all := map[string]string{}
-	for _, p := range f.Plan.Places {
+	for _, p := range f.Plan.Rules {
 		name, _ := filepath.Rel(dir, p.Path)
 		all[name] = [...]string{"nothing", "read", "write"}[p.Access]
 		if p.Inode == 0 {
@@ -131,7 +131,7 @@ func TestWhatMustNotBeReadAndIsMissingIsDeniedWhereItWouldBe(t *testing.T) {
 func TestTheSystemsTemporaryDirectoryIsARootUnlessExcluded(t *testing.T) {
 	c := workspace(tree(t))
 	c.Policy.ExcludeSlashTmp = false
-	if f := find(t, c); confine.AccessAmong(f.Plan.Places, "/tmp") != confine.Write {
+	if f := find(t, c); confine.AccessAmong(f.Plan.Rules, "/tmp") != confine.Write {
 		t.Error("/tmp cannot be written")
 	}
 }
@@ -228,7 +228,7 @@ func TestTemporaryDirectoriesKeepTheNamesThatAreThere(t *testing.T) {
 		"temp": "write", "temp/.git": "read", "temp/real": "read", "temp/.agents": "read"}
 	f := find(t, c)
 	expect(t, f, dir, want)
-	for _, p := range f.Plan.Places {
+	for _, p := range f.Plan.Rules {
 		if temporary := strings.HasPrefix(p.Path, dir+"/temp/"); p.IfThere != temporary {
 			t.Errorf("%+v", p)
 		}
@@ -336,12 +336,12 @@ func TestTheMoreSpecificPlaceCounts(t *testing.T) {
 	f := find(t, c)
 	expect(t, f, dir, map[string]string{"work": "write", "work/.git": "write", "work/.agents": "read (missing)", "work/.codex": "read (missing)",
 		"work/secret": "nothing", "work/secret/public": "read", "missing": "nothing (missing)", "file": "write", "work/sub/.git": "read"})
-	for i, p := range f.Plan.Places[1:] {
+	for i, p := range f.Plan.Rules[1:] {
 		if lifted := p.Path == dir+"/work/secret/public"; lifted && !p.IfThere {
 			t.Error("something would stand for a readable path that has gone")
 		}
-		if confine.Depth(p.Path) < confine.Depth(f.Plan.Places[i].Path) {
-			t.Errorf("%s comes behind %s", p.Path, f.Plan.Places[i].Path)
+		if confine.Depth(p.Path) < confine.Depth(f.Plan.Rules[i].Path) {
+			t.Errorf("%s comes behind %s", p.Path, f.Plan.Rules[i].Path)
 		}
 	}
 	if f.Protects() != dir+"/work/sub/.git" || f.Denies() != dir+"/missing" {
@@ -352,7 +352,7 @@ func TestTheMoreSpecificPlaceCounts(t *testing.T) {
 func TestWideningLeavesTheOriginalAlone(t *testing.T) {
 	dir := tree(t, "work/.git/", "more/.git/", "more/sub/")
 	f := find(t, workspace(dir+"/work"))
-	before := len(f.Plan.Places)
+	before := len(f.Plan.Rules)
 	wide, err := f.Widen(messages.AdditionalPermissions{Network: &messages.NetworkPermissions{Enabled: true},
 		FileSystem: &messages.FileSystemPermissions{Write: []string{"../more", ".git", ".agents"}}}, dir+"/work")
 	if err != nil {
@@ -360,7 +360,7 @@ func TestWideningLeavesTheOriginalAlone(t *testing.T) {
 	}
 	expect(t, wide, dir, map[string]string{"work": "write", "work/.git": "write", "work/.agents": "write (missing)", "work/.codex": "read (missing)",
 		"more": "write", "more/.git": "read", "more/.agents": "read (missing)", "more/.codex": "read (missing)"})
-	if !wide.Plan.Network || f.Plan.Network || len(f.Plan.Places) != before {
+	if !wide.Plan.Network || f.Plan.Network || len(f.Plan.Rules) != before {
 		t.Errorf("%v has become %v", wide.Plan, f.Plan)
 	}
 	wide.Close()
