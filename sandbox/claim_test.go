@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,7 +52,7 @@ func sudoer(t *testing.T, before string) (lines []string) {
 		_ = syscall.Kill(p.pid, syscall.SIGKILL)
 	}
 	lines = strings.Split(strings.TrimSpace(string(out)), "\n")
-	if err != nil || len(lines) != 6 {
+	if err != nil || len(lines) != 3 {
 		t.Skipf("this system does not let a test do that: %v %s", err, out)
 	}
 	return lines
@@ -65,13 +64,9 @@ func TestWhatSurvivedOneCommandIsNotBlamedOnTheNext(t *testing.T) {
 	if !strings.Contains(lines[0], "cannot be signalled") {
 		t.Errorf("of what cannot be ended the report says %s", lines[0])
 	}
-	for i := 2; i < len(lines); i += 2 {
-		if !strings.Contains(lines[i], "Survivors:[] Airtight:true") {
-			t.Errorf("command %d: %s", i/2, lines[i])
-		}
-		first, _ := strconv.Atoi(lines[1])
-		if took, _ := strconv.Atoi(lines[i+1]); took > first/2 {
-			t.Errorf("command %d took %d ms, and the first %d", i/2, took, first)
+	for _, next := range lines[1:] { // it would be named if it had been waited for
+		if !strings.Contains(next, "Survivors:[] Airtight:true") {
+			t.Errorf("the next command: %s", next)
 		}
 	}
 }
@@ -82,7 +77,7 @@ func TestWhatCannotBeSeenIsNamedAndNothingIsClaimed(t *testing.T) {
 	if !strings.Contains(lines[0], "cannot be seen") || !strings.Contains(lines[0], "Airtight:false") {
 		t.Errorf("of what cannot be seen the report says %s", lines[0])
 	}
-	if !strings.Contains(lines[2], "Survivors:[] Airtight:true") {
-		t.Errorf("the next command: %s", lines[2])
+	if !strings.Contains(lines[1], "Survivors:[] Airtight:true") {
+		t.Errorf("the next command: %s", lines[1])
 	}
 }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/confine"
@@ -47,35 +49,25 @@ func (s *spawner) enclose(ctx context.Context, c ptyio.Confinement, look func() 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	type answer struct {
-		enclosure *enclosure
-		err       error
-	}
-	answers := make(chan answer)
-	go func() {
+	call := hostcode.Call[*enclosure]{Who: "the lookup", Do: func(context.Context) (*enclosure, error) {
+		defer func() { <-lookups }()
 		found, err := look()
+		if err != nil {
+			return nil, err
+		}
 		e := &enclosure{spawner: s, confinement: c, found: found}
+		e.enforced, e.refused = e.enforcement()
+		return e, nil
+	}, Late: func(e *enclosure, err error) {
 		if err == nil {
-			e.enforced, e.refused = e.enforcement()
+			e.Release()
 		}
-		<-lookups
-		select {
-		case answers <- answer{e, err}:
-		case <-ctx.Done():
-			if err == nil {
-				e.Release()
-			}
-		}
-	}()
-	select {
-	case a := <-answers:
-		if a.err != nil {
-			return nil, a.err
-		}
-		return a.enclosure, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	}}
+	e, err := call.Wait(ctx)
+	if err != nil {
+		return nil, cmp.Or(ctx.Err(), err)
 	}
+	return e, nil
 }
 
 // Confinement implements ptyio.Enclosure.

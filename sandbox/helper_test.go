@@ -43,6 +43,8 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 	case "host":
 		beHost()
+	case "reaper":
+		beReaper()
 	case "own-pty":
 		beOnOwnPTY()
 	case "first-thread-ends":
@@ -90,6 +92,28 @@ func must(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+}
+
+// beReaper starts a host in another role, says its pid, and then how each process ends that comes to it, until none is left.
+func beReaper() {
+	must(unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+	host := exec.Command("/proc/self/exe")
+	host.Env = append(os.Environ(), roleVariable+"="+os.Getenv("OF"))
+	must(host.Start())
+	fmt.Println(host.Process.Pid)
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			os.Exit(0)
+		case status.Signaled():
+			fmt.Println(pid, "was killed:", status.Signal())
+		default:
+			fmt.Println(pid, "exited")
+		}
 	}
 }
 
@@ -360,11 +384,9 @@ func beSudoer() {
 		l := launch(false, argv...)
 		l.Env = environment(roleVariable + "=sudo")
 		l.Events = record.receive
-		begin := time.Now()
 		_, err := spawner.Spawn(context.Background(), l)
 		must(err)
 		fmt.Printf("report: %+v\n", record.untilTheEnd())
-		fmt.Println(time.Since(begin).Milliseconds())
 	}
 	os.Exit(0) // Close would wait for a process that cannot be ended
 }

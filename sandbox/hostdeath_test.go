@@ -292,7 +292,7 @@ func TestAWardenKeepsNoDescriptorThatTheHostHasLeaked(t *testing.T) {
 
 // die starts a host, with a birth that hangs if hanging is set. It kills the host after a while, and returns how long the
 // last of its processes lived on.
-func die(t *testing.T, round int, hanging string, after, limit time.Duration) time.Duration {
+func die(t *testing.T, round int, hanging string, after time.Duration) time.Duration {
 	token := newToken()
 	host := exec.Command(self(t))
 	host.Env = environment(roleVariable+"=host", "SHAPE="+strconv.Itoa(round%len(shapes)), "TTY="+streamsName(round%3 == 0), "TOKEN="+token,
@@ -305,16 +305,15 @@ func die(t *testing.T, round int, hanging string, after, limit time.Duration) ti
 	_ = host.Process.Kill()
 	begin := time.Now()
 	_ = host.Wait()
-	late := false
 	for {
-		alive, heirs := observe(token), inheritors("TOKEN="+token)
+		alive, inherited := observe(token), inheritors("TOKEN="+token)
 		took := time.Since(begin)
-		if len(alive)+len(heirs) == 0 || took > patience {
+		if len(alive)+len(inherited) == 0 {
 			return took
 		}
-		if took > limit && !late {
-			late = true
-			t.Errorf("%s, killed after %v: %v and %v live on after %v", shapes[round%len(shapes)].name, after, alive, heirs, limit)
+		if took > patience {
+			t.Errorf("%s, killed after %v: %v and %v live on", shapes[round%len(shapes)].name, after, alive, inherited)
+			return took
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
@@ -334,10 +333,10 @@ func inheritors(variable string) (pids []string) {
 }
 
 func TestHostsMayDieAtAnyMoment(t *testing.T) {
-	t.Parallel()                  // it waits most of the time
-	rounds, limit := 20, patience // a busy machine must not fail the sample
+	t.Parallel() // it waits most of the time
+	rounds := 20
 	if *full {
-		rounds, limit = 1000, 2*time.Second
+		rounds = 1000
 		for range 2 * runtime.NumCPU() {
 			load := exec.Command("sh", "-c", "while :; do /bin/true; for i in 1 2 3 4 5 6 7 8; do :; done; done")
 			if err := load.Start(); err != nil {
@@ -355,7 +354,7 @@ func TestHostsMayDieAtAnyMoment(t *testing.T) {
 			for worker := range 4 {
 				go func() {
 					for i := batch + worker; i < batch+20; i += 4 {
-						ends <- die(t, i/2, []string{"", script}[i%2], time.Duration(rand.IntN(200))*time.Millisecond, limit) // any moment is a good one
+						ends <- die(t, i/2, []string{"", script}[i%2], time.Duration(rand.IntN(200))*time.Millisecond) // any moment is a good one
 					}
 				}()
 			}

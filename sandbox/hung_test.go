@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -54,10 +56,8 @@ func TestACancelledSpawnDoesNotWaitForAFileSystem(t *testing.T) {
 		l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()
-		begin := time.Now()
-		_, err := spawner.Spawn(ctx, l)
-		if took := time.Since(begin); !errors.Is(err, messages.ErrCancelled) || took > patience {
-			t.Errorf("%v after %v", err, took)
+		if _, err := spawner.Spawn(ctx, l); !errors.Is(err, messages.ErrCancelled) {
+			t.Error(err)
 		}
 		l.Argv[0], l.Env[0] = "another", "PATH=" // Spawn no longer uses them
 		giveBack()
@@ -78,15 +78,11 @@ func hangingFork(t *testing.T, meanwhile string) {
 	_, sleeping := run(t, spawner, bash(false, `(sleep `+token+` &); sleep 0.1; `+meanwhile+`exit 3`))
 	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
-	begin := time.Now()
 	l := launch(false, script)
 	l.Events = func(e ptyio.Event) { t.Errorf("event %T", e) }
 	_, err := spawner.Spawn(context.Background(), l)
 	if failure, ok := errors.AsType[*messages.Error](err); !ok || failure.Code != messages.ErrSpawnFailed || failure.Subject != script {
 		t.Errorf("%v", err)
-	}
-	if took := time.Since(begin); took > patience {
-		t.Errorf("took %v", took)
 	}
 	if status := awaitEvent[ptyio.Exited](t, sleeping).Status; status != messages.StatusExited(3) {
 		t.Errorf("status %v", status)
@@ -262,7 +258,11 @@ func TestTheHostsDeathIsSeenWhileAForkHangs(t *testing.T) {
 	token := newToken()
 	interpreter, _ := leasetest.Leased(t, "/bin/sh")
 	script := write(t, 0o755, "#!"+interpreter+"\nexit 0\n")
-	host, _ := startHost(t, "hanging", "TOKEN="+token, "HANGING="+script)
+	reaper, says := startHost(t, "reaper", "OF=hanging", "TOKEN="+token, "HANGING="+script)
+	host := 0
+	if says.Scan() {
+		host, _ = strconv.Atoi(says.Text())
+	}
 	warden := 0
 	eventually(t, "the daemon is up and a fork hangs", func() bool {
 		up := sleepers(token)
@@ -272,11 +272,14 @@ func TestTheHostsDeathIsSeenWhileAForkHangs(t *testing.T) {
 		warden = wardenAbove(up[0].pid)
 		return len(childrenOf(t, warden)) == 2
 	})
-	_ = host.Process.Kill()
-	begin := time.Now()
-	eventually(t, "the warden ends", func() bool { _, alive := look(warden); return !alive })
-	if took := time.Since(begin); took > patience/4 { // the kernel's alarm did it
-		t.Errorf("it took %v", took)
+	_ = syscall.Kill(host, syscall.SIGKILL)
+	var ended []string
+	for says.Scan() {
+		ended = append(ended, says.Text())
+	}
+	_ = reaper.Wait()
+	if !slices.Contains(ended, fmt.Sprintf("%d exited", warden)) { // otherwise the kernel's alarm has killed it
+		t.Errorf("the warden %d: %q", warden, ended)
 	}
 	noneLeft(t, token)
 }
@@ -293,11 +296,7 @@ func TestAHangingForkDoesNotHangClose(t *testing.T) {
 	failed := make(chan error, 1)
 	go func() { _, err := spawner.Spawn(context.Background(), l); failed <- err }()
 	eventually(t, "the fork hangs", awaited)
-	begin := time.Now()
 	_ = spawner.Close()
-	if took := time.Since(begin); took > patience {
-		t.Errorf("took %v", took)
-	}
 	if err := receive(t, "the start", failed); err == nil { // a newborn that was killed before its execution can pass for started
 		hanging.awaitEnd(t)
 	}

@@ -76,14 +76,14 @@ var endings = []ending{
 
 // cell has the results of one shape with one ending.
 type cell struct {
-	runs, failed int
-	slowest      time.Duration
+	runs    int
+	slowest time.Duration
 }
 
 func TestNothingIsLeftOfAnyShapeHoweverItEnds(t *testing.T) {
-	runs, limit := 1, patience // a busy machine must not fail the sample
+	runs := 1
 	if *full {
-		runs, limit = 20, 2*time.Second
+		runs = 20
 	}
 	spawner := newSpawner(t, sandbox.Options{})
 	var mu sync.Mutex
@@ -104,10 +104,6 @@ func TestNothingIsLeftOfAnyShapeHoweverItEnds(t *testing.T) {
 							mu.Lock()
 							c.runs++
 							c.slowest = max(c.slowest, took)
-							if took > limit {
-								c.failed++
-								t.Errorf("took %v", took)
-							}
 							mu.Unlock()
 						}
 					})
@@ -155,7 +151,7 @@ func runCell(t *testing.T, spawner ptyio.Spawner, index int, e ending, tty bool)
 
 func printTable(t *testing.T, table map[string]*cell) {
 	var text strings.Builder
-	fmt.Fprintf(&text, "\n%-22s", "runs/failed/slowest")
+	fmt.Fprintf(&text, "\n%-22s", "runs/slowest")
 	for _, e := range endings {
 		fmt.Fprintf(&text, "| %-28s", e.name+" (pipes, pty)")
 	}
@@ -163,8 +159,8 @@ func printTable(t *testing.T, table map[string]*cell) {
 		fmt.Fprintf(&text, "\n%-22s", s.name)
 		for _, e := range endings {
 			pipes, terminal := table[s.name+e.name+"pipes"], table[s.name+e.name+"pty"]
-			fmt.Fprintf(&text, "| %2d/%d/%4dms  %2d/%d/%4dms    ", pipes.runs, pipes.failed, pipes.slowest.Milliseconds(),
-				terminal.runs, terminal.failed, terminal.slowest.Milliseconds())
+			fmt.Fprintf(&text, "| %2d/%4dms  %2d/%4dms        ", pipes.runs, pipes.slowest.Milliseconds(),
+				terminal.runs, terminal.slowest.Milliseconds())
 		}
 	}
 	t.Log(text.String())
