@@ -10,9 +10,6 @@
 #define PIDFD 48
 #define ALIVE 56
 #define WAKE  64
-#define BIRTH 80
-#define FIFTH 88
-#define SIXTH 96
 
 #define ADDRESS(n, register) \
 	BTQ  $n, R14; \
@@ -30,13 +27,12 @@ TEXT ·bear(SB),NOSPLIT|NOFRAME,$0-24
 	MOVQ $8, R10
 	SYSCALL
 
-	MOVQ BIRTH(R12), AX // clone, or clone3, whose two arguments are in the same registers
+	MOVQ $56, AX // clone
 	MOVQ FLAGS(R12), DI
 	MOVQ STACK(R12), SI
 	LEAQ PIDFD(R12), DX
 	LEAQ ALIVE(R12), R10
-	MOVQ FIFTH(R12), R8
-	MOVQ SIXTH(R12), R9
+	MOVQ $0, R8
 	SYSCALL
 	TESTQ AX, AX
 	JEQ  newborn

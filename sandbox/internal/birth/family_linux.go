@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -77,7 +76,6 @@ func BeginFamily(f Family) (*Newborn, error) {
 		n.Release()
 		return nil, &Error{Step: names[at].title(), Index: at, Errno: failed}
 	}
-	n.patient = time.Now() // this takes too long to hold up the scheduler
 	return n, nil
 }
 
@@ -114,7 +112,7 @@ func (n *Newborn) layFamily(f Family, born *Memory) (*slab, error) {
 	s.words[(r.at.tail-s.address(0))/wordSize+uint64(len(r.names.tail)-1)*stepWords+8] = r.at.tail + uint64(len(r.names.tail)-3)*stepSize
 	r.ack = (*uint32)(unsafe.Pointer(&s.words[s.known[ack]/wordSize]))
 
-	r.at.command = s.resets(allSignals)
+	r.at.command = s.resets()
 	s.lay(r.names.command)
 	r.command.at, r.at.command = r.at.command, r.at.command+resetSize
 
@@ -269,9 +267,6 @@ func (n *Newborn) familyOutcome() error {
 // follow.
 func (n *Newborn) Release() {
 	if n.family == nil {
-		if n.slab != nil && n.slab.block != nil {
-			blocks.Put(n.slab.block)
-		}
 		n.slab = nil
 		return
 	}

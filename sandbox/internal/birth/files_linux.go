@@ -45,7 +45,7 @@ func Files(fds []int) []Step {
 
 // FewFiles is Files for a parent that has thousands of descriptors: to copy and close all of them would take longer than the rest
 // of a birth. The newborn shares them until this step, and then copies only those up to the highest that it needs. So the parent
-// must not close what a step uses before Newborn.Apart, and this is of use only where what it keeps for long is Aside.
+// must not close what a step uses before the execution, and this is of use only where what it keeps for long is Aside.
 func FewFiles(fds []int) []Step {
 	if !closesRanges() {
 		return Files(fds)
@@ -55,7 +55,7 @@ func FewFiles(fds []int) []Step {
 		first = max(first, fd+1)
 	}
 	leave := System("close_range", unix.SYS_CLOSE_RANGE, uintptr(first), math.MaxUint32, unix.CLOSE_RANGE_UNSHARE)
-	leave.call.apart = true
+	leave.call.unshares = true
 	return append([]Step{leave.or(func(*plain) {})}, Files(fds)...)
 }
 

@@ -18,7 +18,7 @@ import (
 // begin begins a birth that hangs in the step of that name.
 func begin(t *testing.T, in string, steps ...Step) (n *Newborn, done <-chan error) {
 	t.Helper()
-	n, err := Begin(steps, Secret{})
+	n, err := Begin(steps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,9 +98,7 @@ func TestASignalThatIsHandledHereEndsANewborn(t *testing.T) {
 			t.Errorf("status %#x", status)
 		}
 	}
-	t.Run("each by the newborn", die)
-	settle(t)
-	t.Run("most by the kernel", die)
+	die(t)
 	if len(got) > 0 {
 		t.Error("this process was told of a signal that the newborn had got")
 	}

@@ -20,20 +20,15 @@ type Newborn struct {
 	// family is set if this is the first process of a family. Release clears it.
 	family *relatives
 	pin    runtime.Pinner
-	// Until this time a wait keeps its place in the scheduler.
-	patient time.Time
 }
 
 // lookAgain is how often a wait checks whether the newborn has died. Before Linux 5.17 the kernel does not clear the word of a
 // process that dumps core.
 const lookAgain = time.Second
 
-// ordinary is how long a wait for a birth keeps its place in the scheduler.
-const ordinary = time.Millisecond
-
 // Start starts a process and waits until it has executed its program. After an error no process is left.
 func Start(steps []Step) (pid, pidfd int, err error) {
-	n, err := Begin(steps, Secret{})
+	n, err := Begin(steps)
 	if err != nil {
 		return 0, -1, err
 	}
@@ -47,16 +42,15 @@ func Start(steps []Step) (pid, pidfd int, err error) {
 	return n.PID, n.PIDFD, nil
 }
 
-// Begin starts a process on this thread. A parent-death signal refers to this thread. If the thread has a filter, secret is the
-// filter's. Wait and Release must follow.
-func Begin(steps []Step, secret Secret) (*Newborn, error) {
+// Begin starts a process on this thread. A parent-death signal refers to this thread. Wait and Release must follow.
+func Begin(steps []Step) (*Newborn, error) {
 	if len(steps) == 0 {
 		return nil, &Error{Step: "execve", Errno: unix.EINVAL}
 	}
 	n := &Newborn{PIDFD: -1, steps: complete(steps)}
-	pid, errno := n.bear(secret)
+	pid, errno := n.bear()
 	if errno == 0 {
-		n.PID, n.PIDFD, n.patient = int(pid), Aside(int(int32(n.slab.header().pidfd))), time.Now().Add(ordinary)
+		n.PID, n.PIDFD = int(pid), Aside(int(int32(n.slab.header().pidfd)))
 		return n, nil
 	}
 	if unix.Errno(errno) != unix.EINVAL && unix.Errno(errno) != unix.ENOSYS {
@@ -70,23 +64,9 @@ func Begin(steps []Step, secret Secret) (*Newborn, error) {
 	return n, nil
 }
 
-// bear makes the call. The kernel resets the signals if it can.
-func (n *Newborn) bear(secret Secret) (pid, errno uintptr) {
-	if ignored := settled.Load(); ignored != nil {
-		s := lay(n.steps, *ignored, true)
-		s.header().fifth, s.header().sixth = uint64(secret[0]), uint64(secret[1])
-		pid, errno = n.call(s)
-		switch unix.Errno(errno) {
-		case unix.EINVAL, unix.ENOSYS, unix.EPERM: // before Linux 5.5, or in a container that denies clone3
-			settled.Store(nil)
-		default:
-			return pid, errno
-		}
-	}
-	return n.call(lay(n.steps, allSignals, false))
-}
-
-func (n *Newborn) call(s *slab) (pid, errno uintptr) {
+// bear makes the call.
+func (n *Newborn) bear() (pid, errno uintptr) {
+	s := lay(n.steps)
 	h := s.header()
 	n.pin.Pin(h)
 	syscall.ForkLock.Lock() // a descriptor that another thread is making may not be close-on-exec yet
@@ -113,15 +93,6 @@ func (n *Newborn) Prompt(most time.Duration) (over bool) {
 // another goroutine waits, but not after Release. Of what was not born by a plain clone it knows nothing.
 func (n *Newborn) Over() bool {
 	return n.slab != nil && n.family == nil && atomic.LoadUint32((*uint32)(unsafe.Pointer(&n.slab.header().alive))) == 0
-}
-
-// Apart reports whether the newborn needs no descriptor of this process any more. It waits for nothing, and may be called while
-// another goroutine waits, but not after Release.
-func (n *Newborn) Apart() bool {
-	if n.slab == nil || n.family != nil || n.steps.apart < 0 {
-		return true
-	}
-	return n.slab.now() > n.steps.apart || n.Over()
 }
 
 // Wait waits until the newborn has executed its program. After an error the newborn has ended and must be reaped. Wait is
@@ -163,32 +134,19 @@ func (n *Newborn) Kill() error {
 // Reap removes the process, which must have ended.
 func (n *Newborn) Reap() { bury(n.PID) }
 
-// await waits for the kernel to clear the word. For the time of an ordinary birth it keeps its place in the scheduler: giving
-// that up and getting another costs more than a tenth of the whole birth.
+// await waits for the kernel to clear the word.
 func (n *Newborn) await(until time.Time) (cleared bool) {
 	const wait = 0 // FUTEX_WAIT; the kernel does not wake private ones
 	alive := (*uint32)(unsafe.Pointer(&n.slab.header().alive))
 	for atomic.LoadUint32(alive) != 0 {
-		now := time.Now()
-		if !now.Before(until) {
+		left := time.Until(until)
+		if left <= 0 {
 			return false
 		}
-		if now.Before(n.patient) {
-			timeout := unix.NsecToTimespec(earlier(until, n.patient).Sub(now).Nanoseconds())
-			_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(alive)), wait, 1, uintptr(unsafe.Pointer(&timeout)), 0, 0)
-			continue
-		}
-		timeout := unix.NsecToTimespec(until.Sub(now).Nanoseconds())
+		timeout := unix.NsecToTimespec(left.Nanoseconds())
 		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(alive)), wait, 1, uintptr(unsafe.Pointer(&timeout)), 0, 0)
 	}
 	return true
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // outcome is called when the newborn no longer uses the slab. A newborn that has not executed has no exit signal, so waiting

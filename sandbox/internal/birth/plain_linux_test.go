@@ -21,7 +21,7 @@ func TestWhereTheCloneIsRefusedOnlyPlainLaunchesAreMade(t *testing.T) {
 		}
 		_, _, err := Start([]Step{NoNewPrivs(), shell("exit 0")})
 		failed <- err
-		n, err := Begin([]Step{Setsid(), shell("exit 0")}, Secret{})
+		n, err := Begin([]Step{Setsid(), shell("exit 0")})
 		if err == nil {
 			if !n.Plain() {
 				err = errors.New("the clone was not refused")

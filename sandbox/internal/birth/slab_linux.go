@@ -3,7 +3,6 @@ package birth
 import (
 	"slices"
 	"strconv"
-	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -19,8 +18,8 @@ type call struct {
 	want   uint64 // for mustBe
 	// numbered says that the arguments, all numbers, are part of the call's title.
 	numbered bool
-	// apart says that the newborn shares its parent's descriptors until it has made this call.
-	apart bool
+	// unshares says that the newborn shares its parent's descriptors until it has made this call.
+	unshares bool
 	// result is where the result is kept; nil if no step needs it.
 	result *Memory
 	index  int
@@ -54,17 +53,14 @@ const (
 type header struct {
 	block uint64 // all signals
 	mask  uint64 // the signals that were blocked before
-	flags uint64 // for clone3 the address of its arguments
-	stack uint64 // for clone3 their size
+	flags uint64
+	stack uint64
 	at    uint64 // the address of the current step
 	errno uint64
 	pidfd uint64
 	alive uint64          // the kernel clears the first half when the newborn no longer needs the slab
 	wake  uint64          // a word that a failing step also clears, to wake waiters; zero if the kernel does that
 	none  uint64          // the results that nobody needs
-	birth uint64          // the call: clone or clone3
-	fifth uint64          // its last arguments: for clone3, which takes fewer, the secret of this thread's filter;
-	sixth uint64          // for clone on arm64 the fifth is the address of alive
 	zeros [4]uint64       // no signals, and the action of a signal that nobody handles
 	room  [stackSize]byte // the stack; nothing uses it, because the loop only makes system calls
 }
@@ -84,25 +80,6 @@ type slab struct {
 	known map[*Memory]int
 	none  uint64 // the address for results that nobody needs
 	first uint64 // the address of the first step that resets no signal
-	block *block // what the words are part of; nil if they are too many for it
-}
-
-// block holds the slab of most births: it needs up to 8 KiB, and the bytes of arguments and environment.
-type block [16 << 10 / wordSize]uint64
-
-// blocks are those of births that are over. Nobody writes to them any more: to clear alive is the last thing that the kernel does with a
-// slab, and where it has not done so, the newborn is known to be dead.
-var blocks = sync.Pool{New: func() any { return new(block) }}
-
-// lend returns zeroed words. The block is nil if they are too many for one.
-func lend(count int) (words []uint64, from *block) {
-	if count > len(block{}) {
-		return make([]uint64, count), nil
-	}
-	from = blocks.Get().(*block)
-	words = from[:count]
-	clear(words)
-	return words, from
 }
 
 // operand is an argument of a system call.
@@ -188,16 +165,16 @@ func (s *slab) header() *header { return (*header)(unsafe.Pointer(&s.words[0])) 
 
 // made is the caller's list of steps, completed with those that every birth has.
 type made struct {
-	steps []Step
-	last  int // the index of the last one in the caller's list
-	apart int // the index of the step before which the newborn shares its parent's descriptors; -1 if it does not
+	steps  []Step
+	last   int  // the index of the last one in the caller's list
+	shares bool // it shares its parent's descriptors until a step gives it its own
 }
 
 // complete adds the steps that every birth needs. Signals stay blocked until all steps but the last have been made. If the last
 // one executes nothing, the newborn ends.
 func complete(steps []Step) made {
 	last := len(steps) - 1
-	m := made{steps: make([]Step, 0, len(steps)+4), apart: slices.IndexFunc(steps, func(s Step) bool { return s.call.apart })}
+	m := made{steps: make([]Step, 0, len(steps)+4), shares: slices.ContainsFunc(steps, func(s Step) bool { return s.call.unshares })}
 	m.steps = append(m.steps, steps[:last]...)
 	if limit, lower := lowerFiles(steps); lower {
 		m.steps = append(m.steps, limit)
@@ -227,63 +204,43 @@ func lowerFiles(steps []Step) (step Step, lower bool) {
 	return Rlimit(unix.RLIMIT_NOFILE, was.Soft, was.Hard), true
 }
 
-// lay makes the slab of a birth. In its steps the newborn gives these signals their default actions. With clone3 the kernel
-// does that for handled signals.
-func lay(m made, signals []uint64, clone3 bool) *slab {
-	words, from := lend(slabSize(m, signals) / wordSize)
-	s := newSlab(words)
-	s.block = from
+// lay makes the slab of a birth. First of all the newborn gives all signals their default actions.
+func lay(m made) *slab {
+	size := int(unsafe.Sizeof(header{})) + resetSize + sizeOf(m.steps, map[*Memory]int{})
+	s := newSlab(make([]uint64, size/wordSize))
 	h := s.header()
 	h.flags = unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CHILD_CLEARTID
-	if m.apart >= 0 {
+	if m.shares {
 		h.flags |= unix.CLONE_FILES
 	}
-	if clone3 {
-		s.putCloneArgs(h)
-	}
-	h.at = s.resets(signals)
+	h.at = s.resets()
 	s.first = s.lay(m.steps)
 	return s
-}
-
-func slabSize(m made, signals []uint64) int {
-	return int(unsafe.Sizeof(header{})) + cloneArgsSize + len(signals)*stepSize + sizeOf(m.steps, map[*Memory]int{})
-}
-
-// cloneArgs are the arguments of clone3, as of Linux 5.5.
-type cloneArgs struct{ flags, pidfd, childTID, parentTID, exitSignal, stack, stackSize, tls uint64 }
-
-const cloneArgsSize = int(unsafe.Sizeof(cloneArgs{}))
-
-func (s *slab) putCloneArgs(h *header) {
-	args := (*cloneArgs)(unsafe.Pointer(&s.words[s.free/wordSize]))
-	at, _ := s.take(cloneArgsSize)
-	low := s.address(int(unsafe.Offsetof(h.room)))
-	*args = cloneArgs{flags: h.flags | unix.CLONE_CLEAR_SIGHAND, stack: low, stackSize: h.stack - low,
-		pidfd: s.address(int(unsafe.Offsetof(h.pidfd))), childTID: s.address(int(unsafe.Offsetof(h.alive)))}
-	h.birth, h.flags, h.stack, h.fifth = unix.SYS_CLONE3, at, uint64(cloneArgsSize), 0
 }
 
 func newSlab(words []uint64) *slab {
 	s := &slab{words: words, free: int(unsafe.Sizeof(header{})), known: map[*Memory]int{}}
 	h := s.header()
-	h.block, h.alive, h.birth = ^uint64(0), 1, unix.SYS_CLONE
-	h.stack, h.fifth = (s.address(int(unsafe.Offsetof(h.room)))+stackSize)&^15, s.address(int(unsafe.Offsetof(h.alive)))
+	h.block, h.alive = ^uint64(0), 1
+	h.stack = (s.address(int(unsafe.Offsetof(h.room))) + stackSize) &^ 15
 	s.none = s.address(int(unsafe.Offsetof(h.none)))
 	return s
 }
+
+// lastSignal is SIGRTMAX; the C library's own two are among them.
+const lastSignal = 64
 
 // resetSize is the room for the steps that give all signals their default actions.
 const resetSize = lastSignal * stepSize
 
 // resets lays out such steps. Others must follow.
-func (s *slab) resets(signals []uint64) (at uint64) {
+func (s *slab) resets() (at uint64) {
 	first := s.free / wordSize
-	at, _ = s.take(len(signals) * stepSize)
+	at, _ = s.take(resetSize)
 	zeros := s.address(int(unsafe.Offsetof(header{}.zeros)))
-	for i, signal := range signals {
+	for i := range lastSignal {
 		words := s.words[first+i*stepWords:][:stepWords]
-		words[0], words[1], words[2], words[4], words[7], words[9] = unix.SYS_RT_SIGACTION, signal, zeros, wordSize, uint64(mayFail), s.none
+		words[0], words[1], words[2], words[4], words[7], words[9] = unix.SYS_RT_SIGACTION, uint64(i+1), zeros, wordSize, uint64(mayFail), s.none
 	}
 	return at
 }

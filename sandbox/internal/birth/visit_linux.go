@@ -12,7 +12,7 @@ import (
 // one's memory and descriptors, so what it opens is ours. The calling thread waits; no step may take long.
 func Visit(namespaces uintptr, steps []Step, results *Memory) ([]uint64, error) {
 	m := made{steps: append(slices.Clone(steps), exit), last: len(steps)}
-	s := lay(m, allSignals, false)
+	s := lay(m)
 	h := s.header()
 	h.flags = unix.CLONE_VM | unix.CLONE_FILES | uint64(namespaces) // no exit signal: no other code must see its end
 	syscall.ForkLock.Lock()

@@ -106,15 +106,6 @@ func TestOnlyTheThreadsOfAFilterAndTheirNewbornsKnowItsSecret(t *testing.T) {
 	if on(func() { secret, err = Filter(seccomp.Kind{}) }); err != nil {
 		t.Fatal(err)
 	}
-	clone3 := func(secret birth.Secret) (errno unix.Errno) {
-		on(func() {
-			_, _, errno = unix.Syscall6(unix.SYS_CLONE3, 0, 0, 0, 0, uintptr(secret[0]), uintptr(secret[1])) // without arguments
-		})
-		return errno
-	}
-	if errno := clone3(secret); errno != unix.EINVAL {
-		t.Errorf("clone3 with the secret: %v", errno)
-	}
 	mark := birth.Rlimit(unix.RLIMIT_RTTIME, 1<<40, 1<<40)
 	read := func(steps ...birth.Step) (string, error) {
 		var fds [2]int
@@ -153,9 +144,6 @@ func TestOnlyTheThreadsOfAFilterAndTheirNewbornsKnowItsSecret(t *testing.T) {
 		wrong[i] ^= 1
 		if got, err := read(mark.Showing(wrong)); err == nil {
 			t.Errorf("with a wrong secret: %s", got)
-		}
-		if errno := clone3(wrong); errno != unix.ENOSYS {
-			t.Errorf("clone3 with a wrong secret: %v", errno)
 		}
 	}
 	if got, err := read(mark); err == nil {

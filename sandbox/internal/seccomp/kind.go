@@ -25,8 +25,7 @@ type Kind struct {
 	// Shared refuses access to what other processes use, for a command that shares the host's namespaces: System V IPC, POSIX
 	// message queues, and the flags of files, for which Landlock has no right.
 	Shared bool
-	// Secret, if it is not zero, is a password of our own newborns and of the thread that starts them. They pass it as the fifth
-	// and sixth argument of calls that take fewer: of prlimit64, when a newborn sets the limits that mark its tree, and of clone3.
-	// No other process may make these calls.
+	// Secret, if it is not zero, is a password of our own children before exec. They pass it as the fifth and sixth argument of
+	// prlimit64, which takes fewer, when they set the limits that mark their tree. No other process may make these calls.
 	Secret [2]uint32
 }

@@ -40,8 +40,6 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 	if f.subreaper {
 		t.roots, t.mark = t.orphans, f.marker.Next()
 		steps = append(append(steps, f.mortal...), f.marker.steps(t.mark, spec.Secret)...)
-	} else {
-		t.begin = f.pids.begin()
 	}
 	steps = spec.steps(steps, f.many())
 	t.earliest = bootTicks()
@@ -66,7 +64,7 @@ func (f *Forest) many() bool {
 
 // bear starts a leader on this thread and adds its tree to the table.
 func (f *Forest) bear(t *Tree, spec Spec, steps []birth.Step) error {
-	newborn, err := birth.Begin(steps, spec.Secret)
+	newborn, err := birth.Begin(steps)
 	if err != nil {
 		return err
 	}
@@ -131,13 +129,6 @@ func (t *Tree) Prompt(most time.Duration) bool { return t.newborn.Prompt(most) }
 
 // Died reports whether the leader has ended. Executed must not have been called.
 func (t *Tree) Died() bool { return t.newborn.Died() }
-
-// Apart reports whether the leader needs no descriptor of this process any more, other than those in Spec that it has by then.
-func (t *Tree) Apart() bool {
-	t.forest.mu.Lock()
-	defer t.forest.mu.Unlock()
-	return t.newborn == nil || t.newborn.Apart()
-}
 
 // Executed waits until the leader has executed its program. After an error, a *birth.Error, nothing is left of the tree. A leader
 // that was killed before the execution counts as started and exits at once. Executed must be called once.

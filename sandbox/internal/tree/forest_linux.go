@@ -37,7 +37,6 @@ type Forest struct {
 	survivors map[int]struct{}
 
 	scans shared[sessions]
-	pids  pids
 
 	// concluding is held while a tree that seems empty checks whether strays have become its own, and leaves the table.
 	concluding sync.Mutex
@@ -127,8 +126,8 @@ type Spec struct {
 	Exited  func(Status)
 	Left    func(count int) // between Exited and Ended, with the number of processes that outlive the leader, if there are any
 	Ended   func(Report)
-	// Over, if not nil, is called instead of Exited and Ended if a short search finds nothing left to end. It is for a subreaper;
-	// elsewhere a search takes long.
+	// Over, if not nil, is called by Exit instead of Exited and Ended if a short search finds nothing left to end. It is for a
+	// subreaper; elsewhere a search takes long.
 	Over func(Status, Report)
 }
 

@@ -66,26 +66,6 @@ func readOnce(path string, buf []byte) ([]byte, error) {
 	return readWhole(fd, buf)
 }
 
-// readLine reads a proc file of one line. Unlike readFile, it needs no second read to find the end.
-func readLine(path string, buf []byte) ([]byte, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	n, err := unix.Pread(fd, buf, 0)
-	for err == unix.EINTR {
-		n, err = unix.Pread(fd, buf, 0)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if n == 0 || buf[n-1] != '\n' {
-		return nil, errMalformed
-	}
-	return buf[:n-1], nil
-}
-
 // readWhole reads an open file from its beginning.
 func readWhole(fd int, buf []byte) ([]byte, error) {
 	n := 0

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"os/exec"
-	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -55,11 +54,7 @@ func TestAnOrphanBelongsWhereItsLimitsSay(t *testing.T) {
 // adopt makes a forest of a subreaper that has one orphan: a child of this thread.
 func adopt(t *testing.T) (*Forest, *exec.Cmd) {
 	t.Helper()
-	runtime.LockOSThread()
-	t.Cleanup(runtime.UnlockOSThread)
-	f := NewForest()
-	f.subreaper, f.marker = true, &Marker{}
-	f.adopt(unix.Gettid())
+	f := newTestSubreaper(t)
 	orphan := exec.Command("sleep", "1000")
 	if err := orphan.Start(); err != nil {
 		t.Fatal(err)

@@ -40,7 +40,6 @@ type Tree struct {
 	executed chan struct{} // closed when it has executed its program, or never will
 	// No member began before this: clock ticks after boot.
 	earliest uint64
-	begin    moment // a look at the pids before the leader began; only where orphans do not come to us
 	brood    *brood // of the thread that bore the leader; nil where orphans do not come to us
 	mark     Mark
 	isolated *isolated // nil if the leader is the root; otherwise process 1 of a namespace is, and pid and pidfd are those of process 1

@@ -2,8 +2,12 @@ package tree
 
 import (
 	"os"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const patience = 20 * time.Second
@@ -46,77 +50,109 @@ func expect(t *testing.T, said <-chan report, want report) {
 	}
 }
 
-func TestALoneLeaderIsReportedOnce(t *testing.T) {
-	said := make(chan report, 10)
-	leader, exit := startReader(t, NewForest(), func(r report) { said <- r })
-	exit()
-	leader.Watch()
-	first := <-said
-	switch first.what {
-	case "over":
-	case "exited": // this machine is slow
-		expect(t, said, report{what: "ended"})
-	default:
-		t.Errorf("%+v was reported", first)
+// newTestSubreaper makes a forest whose orphans come to the calling goroutine's thread, with one report for an exit and an end.
+func newTestSubreaper(t *testing.T) *Forest {
+	t.Helper()
+	if !hasChildrenFiles() {
+		t.Skip("the kernel has no lists of children")
 	}
-	if len(said) > 0 || first.status != (Status{Exited, 3}) {
-		t.Errorf("%+v, and %d more", first, len(said))
+	runtime.LockOSThread()
+	t.Cleanup(runtime.UnlockOSThread)
+	f := NewForest()
+	f.subreaper, f.marker = true, &Marker{}
+	f.adopt(unix.Gettid())
+	return f
+}
+
+// exit waits until a leader has exited, and reports that as the warden does.
+func exit(t *testing.T, leader *Tree) {
+	t.Helper()
+	for n := 0; n == 0; {
+		n, _ = unix.Poll([]unix.PollFd{{Fd: int32(leader.PIDFD()), Events: unix.POLLIN}}, int(patience/time.Millisecond))
+	}
+	leader.Exit()
+}
+
+func TestALoneLeaderIsReportedOnce(t *testing.T) {
+	f, said := newTestSubreaper(t), make(chan report, 10)
+	leader, end := startReader(t, f, func(r report) { said <- r })
+	end()
+	exit(t, leader)
+	expect(t, said, report{"over", Status{Exited, 3}})
+	leader.wait(patience)
+	if len(said) > 0 || len(f.trees)+len(f.unsaid) > 0 {
+		t.Errorf("%d more reports, %d and %d trees are left", len(said), len(f.trees), len(f.unsaid))
 	}
 }
 
 func TestAnExitIsReportedWhileALookTakesLong(t *testing.T) {
-	f, said := NewForest(), make(chan report, 10)
-	leader, exit := startReader(t, f, func(r report) { said <- r })
-	f.concluding.Lock() // a look holds it, too
-	exit()
-	go leader.Watch()
-	expect(t, said, report{"exited", Status{Exited, 3}})
-	f.concluding.Unlock()
-	expect(t, said, report{what: "ended"})
-	leader.wait(patience)
-	if len(said) > 0 {
-		t.Errorf("%+v was reported, too", <-said)
+	for what, lock := range map[string]func(f *Forest) *sync.Mutex{
+		"a tree concludes": func(f *Forest) *sync.Mutex { return &f.concluding },
+		"a tree searches":  func(f *Forest) *sync.Mutex { return &f.first.walks.mu },
+	} {
+		t.Run(what, func(t *testing.T) {
+			f, said := newTestSubreaper(t), make(chan report, 10)
+			leader, end := startReader(t, f, func(r report) { said <- r })
+			busy := lock(f)
+			busy.Lock()
+			end()
+			exit(t, leader)
+			expect(t, said, report{"exited", Status{Exited, 3}})
+			busy.Unlock()
+			expect(t, said, report{what: "ended"})
+			leader.wait(patience)
+			if len(said) > 0 {
+				t.Errorf("%+v was reported, too", <-said)
+			}
+		})
 	}
 }
 
-func TestTheEndOfAForestWaitsForLastWords(t *testing.T) {
+func TestTheEndOfAForestWaitsForTheLastReport(t *testing.T) {
 	for _, waits := range []string{"over", "ended"} {
-		f, speaking, silence := NewForest(), make(chan struct{}), make(chan struct{})
-		leader, exit := startReader(t, f, func(r report) {
-			if r.what == waits || r.what == "ended" {
-				close(speaking)
-				<-silence
+		t.Run(waits, func(t *testing.T) {
+			f, speaking, silence := newTestSubreaper(t), make(chan struct{}), make(chan struct{})
+			leader, end := startReader(t, f, func(r report) {
+				if r.what == waits {
+					close(speaking)
+					<-silence
+				}
+			})
+			end()
+			if waits == "over" {
+				go exit(t, leader)
+			} else {
+				go leader.Watch()
 			}
+			<-speaking
+			ended := make(chan struct{})
+			go func() {
+				f.EndAll(0)
+				close(ended)
+			}()
+			select {
+			case <-ended:
+				t.Error("the end did not wait")
+			case <-time.After(100 * time.Millisecond):
+			}
+			close(silence)
+			<-ended
 		})
-		if waits == "ended" {
-			leader.spec.Over = nil
-		}
-		exit()
-		go leader.Watch()
-		<-speaking
-		ended := make(chan struct{})
-		go func() {
-			f.EndAll(0)
-			close(ended)
-		}()
-		select {
-		case <-ended:
-			t.Errorf("%s: the end did not wait", waits)
-		case <-time.After(100 * time.Millisecond):
-		}
-		close(silence)
-		<-ended
 	}
 }
 
 func TestAnEndAtTheInstantOfTheExitIsReportedOnce(t *testing.T) {
-	f := NewForest()
+	f := newTestSubreaper(t)
 	for i := range 100 {
 		said := make(chan report, 10)
-		leader, exit := startReader(t, f, func(r report) { said <- r })
-		go exit()
+		leader, end := startReader(t, f, func(r report) { said <- r })
+		go end()
 		go leader.End(time.Duration(i%3) * time.Millisecond)
-		leader.Watch()
+		if i%2 == 0 {
+			leader.Watch()
+		} else {
+			exit(t, leader)
+		}
 		leader.wait(patience)
 		close(said)
 		words := ""

@@ -68,9 +68,6 @@ func (t *Tree) deserted() bool {
 	if t.isolated != nil {
 		return t.firstDead()
 	}
-	if !t.forest.subreaper && t.forkedNothing() {
-		return true
-	}
 	confirmed := t.forest.subreaper // a scan of all of /proc may miss processes that are forked meanwhile
 	for range maxPasses {
 		found, settled := t.walk()

@@ -21,7 +21,8 @@ func (t *Tree) Watch() {
 	status := AwaitExit(t.pidfd)
 	_ = t.pidfd.Close()
 	close(t.exited)
-	t.afterExit(status)
+	t.spec.Exited(status)
+	t.afterReport()
 }
 
 // PIDFD is ready when the leader has exited. It is open until Executed has failed or Watch or Exit was called.
@@ -32,23 +33,10 @@ func (t *Tree) Exit() {
 	status, _ := exited(t.fd)
 	_ = unix.Close(t.fd)
 	close(t.exited)
-	switch {
-	case t.spec.Over == nil:
+	if !t.overNow(status) {
 		t.spec.Exited(status)
 		go t.afterReport()
-	case !t.overNow(status):
-		go t.afterExit(status)
 	}
-}
-
-// afterExit is the rest of Watch.
-func (t *Tree) afterExit(status Status) {
-	if t.spec.Over == nil {
-		t.spec.Exited(status)
-	} else if t.overAtOnce(status) {
-		return
-	}
-	t.afterReport()
 }
 
 // afterReport makes sure that the tree ends once the exit is reported.

@@ -250,9 +250,7 @@ func (w *warden) refuse(s start, err error) {
 	if s.leave != nil {
 		s.leave()
 	}
-	for _, fd := range s.files {
-		_ = unix.Close(fd)
-	}
+	closeAll(s.files)
 	if errors.Is(err, tree.ErrClosed) { // we are ending, and the host learns that anyway
 		return
 	}

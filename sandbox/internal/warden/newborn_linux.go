@@ -11,42 +11,46 @@ import (
 )
 
 const (
-	// prompt is how long a birth usually takes at most. The end of a later one can hang, too, so a goroutine concludes it.
+	// prompt is how long a birth usually takes at most. The thread that starts leaders waits for it that long.
 	prompt = 5 * time.Millisecond
-	// shortestLook and longestLook bound the time between two looks at births. Usually something else wakes the bearer before.
-	shortestLook = time.Millisecond
-	longestLook  = 50 * time.Millisecond
+	// longestLook is the time, at most, between two looks at a birth that takes longer.
+	longestLook = 50 * time.Millisecond
 )
 
 // newborn is a leader from its birth on. Until the end of its tree little of it may be left.
 type newborn struct {
 	start  start
 	tree   *tree.Tree
-	failed func() // called if the birth fails; may be nil
-	begun  time.Time
+	plan   *registered // whose descriptors it needs until it has executed its program; nil for none
+	failed func()      // called if the birth fails; may be nil
 }
 
-// begun attends to a birth. Only if it is the only one the bearer waits for it: many that begin at once go on beside each other, and
-// no thread waits for one that takes long.
+// begun attends to a birth. The descriptors stay open until the program is executed: the newborn may share our table of them.
 func (w *warden) begun(n *newborn) {
 	files := n.start.files
 	n.start = start{id: n.start.id, spec: &wire.Start{Level: n.start.spec.Level}, unshared: n.start.unshared} // the rest may be large
-	n.begun = time.Now()
-	if w.newborns = append(w.newborns, n); len(w.newborns) == 1 && len(w.births) == 0 && !w.requested() {
-		n.tree.Prompt(prompt)
+	begun := time.Now()
+	executed := func() error {
+		err := n.tree.Executed()
+		closeAll(files) // the output of a terminal does not end while we hold it open
+		return err
 	}
-	w.closeAfter(files, n.tree) // soon: the output of a terminal does not end while we hold it open
+	if n.tree.Prompt(prompt) {
+		w.executed(n, executed())
+		return
+	}
+	go func() {
+		for !n.tree.Prompt(0) { // a wait that may have no end would take a thread
+			<-time.After(min(time.Since(begun)/8, longestLook))
+		}
+		w.proceed(start{born: n, failed: executed()})
+	}()
 }
 
-// requested reports whether the host has sent something.
-func (w *warden) requested() bool {
-	sent, _ := unix.Poll([]unix.PollFd{{Fd: socketFD, Events: unix.POLLIN}}, 0)
-	return sent > 0 || w.conn.Pending()
-}
-
-// leave has a goroutine conclude a birth.
-func (w *warden) leave(n *newborn) {
-	go func() { w.proceed(start{born: n, failed: n.tree.Executed()}) }()
+func closeAll(files []int) {
+	for _, fd := range files {
+		_ = unix.Close(fd)
+	}
 }
 
 // proceed has the bearer whose turn it is continue with a start. It may be called in any goroutine.
@@ -68,6 +72,10 @@ func (w *warden) watch(n *newborn) {
 // executed answers a start once it is known whether the leader has executed its program.
 func (w *warden) executed(n *newborn, err error) {
 	id := n.start.id
+	if n.plan != nil {
+		n.plan.release()
+		n.plan = nil
+	}
 	if err != nil {
 		if n.failed != nil {
 			n.failed()
@@ -106,41 +114,10 @@ func (w *warden) exit(fd int32) {
 	}
 }
 
-// attend answers the starts whose leaders have executed their programs, and returns how long the others can wait for the next look;
-// negative if there are none.
-func (w *warden) attend() (next time.Duration) {
-	next = -1
-	if len(w.newborns) == 0 {
-		return next
-	}
-	now := time.Now()
-	waiting := w.newborns[:0]
-	for _, n := range w.newborns {
-		age := now.Sub(n.begun)
-		switch late := age > prompt; {
-		case late && (n.tree.Prompt(0) || n.tree.Died()):
-			w.leave(n)
-		case !late && n.tree.Prompt(0):
-			w.executed(n, n.tree.Executed())
-		default:
-			waiting = append(waiting, n)
-			if wait := min(max(age/8, shortestLook), longestLook); next < 0 || wait < next {
-				next = wait
-			}
-		}
-	}
-	clear(w.newborns[len(waiting):])
-	w.newborns = waiting
-	return next
-}
-
 // turn waits until something has happened and deals with it. It leaves unread what the host has sent.
 func (w *warden) turn() {
 	w.yield()
-	next := w.attend()
-	w.closeFiles() // before a wait that may have no end: those of a newborn that took its time
-	events := w.wait(next)
-	w.closeFiles() // before an exit is reported: the host may then wait for the end of the output
+	events := w.wait()
 	for _, event := range events {
 		switch int(event.Fd) {
 		case socketFD:
@@ -154,11 +131,11 @@ func (w *warden) turn() {
 	}
 }
 
-// wait waits for events, for no longer than most unless that is negative. If nothing happens, the warden rests once.
-func (w *warden) wait(most time.Duration) []unix.EpollEvent {
-	if most >= 0 || w.rested {
-		events := w.poll.wait(most)
-		w.rested = w.rested && len(events) == 0
+// wait waits for events. If nothing happens, the warden rests once.
+func (w *warden) wait() []unix.EpollEvent {
+	if w.rested {
+		events := w.poll.wait(-1)
+		w.rested = len(events) == 0
 		return events
 	}
 	began := time.Now()

@@ -2,7 +2,6 @@ package warden
 
 import (
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,8 +9,7 @@ import (
 // poll is the epoll on which the bearer whose turn it is waits. With Go's poller, another thread would wait and then wake this one.
 type poll struct {
 	fd     int
-	bell   int  // an eventfd, by which others wake the bearer
-	coarse bool // waits are rounded up to milliseconds
+	bell   int // an eventfd, by which others wake the bearer
 	events [32]unix.EpollEvent
 }
 
@@ -48,22 +46,9 @@ func (p *poll) hear() {
 
 // wait returns the events of the descriptors that are ready. A negative time is unlimited.
 func (p *poll) wait(most time.Duration) []unix.EpollEvent {
-	if most >= 0 && !p.coarse {
-		timeout := unix.NsecToTimespec(int64(most))
-		n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])), uintptr(len(p.events)),
-			uintptr(unsafe.Pointer(&timeout)), 0, 0)
-		switch errno {
-		case 0:
-			return p.events[:n]
-		case unix.ENOSYS, unix.EPERM: // before Linux 5.11, or in a container that does not know the call
-			p.coarse = true
-		default:
-			return nil
-		}
-	}
 	millis := -1
 	if most >= 0 {
-		millis = int((most + time.Millisecond - 1) / time.Millisecond)
+		millis = int(most / time.Millisecond)
 	}
 	n, err := unix.EpollWait(p.fd, p.events[:], millis)
 	if err != nil {

@@ -29,6 +29,14 @@ type registered struct {
 	ruleset int          // for confined commands without a terminal; -1 for none
 	creates []string     // the directories of protected names that its commands may create
 	cell    *cell
+	uses    int // its registration, and births that need its descriptors; the last one closes them
+}
+
+// release ends a use.
+func (p *registered) release() {
+	if p.uses--; p.uses == 0 {
+		closeAll(p.files)
+	}
 }
 
 // register takes over a plan. The host bounds their number: see package wire.
@@ -36,7 +44,7 @@ func (r *rooms) register(id uint64, request *wire.Register, files []int) {
 	if r.plans == nil {
 		r.plans = map[uint64]*registered{}
 	}
-	p := &registered{plan: request.Plan, files: files, kind: confine.KindOf(&request.Plan), ruleset: at(files, request.Ruleset), cell: newCell()}
+	p := &registered{plan: request.Plan, files: files, kind: confine.KindOf(&request.Plan), ruleset: at(files, request.Ruleset), cell: newCell(), uses: 1}
 	for _, rule := range p.plan.Rules {
 		if rule.Access == confine.Write && rule.Missing() {
 			p.creates = append(p.creates, path.Dir(rule.Path))
@@ -55,18 +63,18 @@ func (r *rooms) idle(dirs []string) (cells []*cell) {
 	return cells
 }
 
-// withdraw forgets a plan, and returns its descriptors.
-func (r *rooms) withdraw(id uint64) (files []int) {
+// withdraw forgets a plan.
+func (r *rooms) withdraw(id uint64) {
 	p := r.plans[id]
 	if p == nil {
-		return nil
+		return
 	}
 	r.leaving.Go(p.cell.forsake) // a file system may not answer
 	if p.cell.network != nil {
 		p.cell.network.Close()
 	}
 	delete(r.plans, id)
-	return p.files
+	p.release()
 }
 
 // needs returns the filter that the leader of a start inherits. An isolated one gets its filter later.

@@ -71,17 +71,15 @@ type warden struct {
 	gone   chan struct{} // closed when the host is gone
 
 	// These belong to the bearer whose turn it is.
-	bearers  []*bearer
-	rooms    rooms
-	births   []start    // those that have waited for everything else, in their order
-	mail     bool       // the host has sent something
-	lost     bool       // it will send nothing more
-	rested   bool       // since the last event
-	drops    int        // how often it has given back files without finding few at the next look
-	yielded  time.Time  // to the scheduler of Go
-	newborns []*newborn // those whose births take long
-	closings []closing
-	leaders  map[int32]*newborn // by the pidfd that the poll watches
+	bearers []*bearer
+	rooms   rooms
+	births  []start            // those that have waited for everything else, in their order
+	mail    bool               // the host has sent something
+	lost    bool               // it will send nothing more
+	rested  bool               // since the last event
+	drops   int                // how often it has given back files without finding few at the next look
+	yielded time.Time          // to the scheduler of Go
+	leaders map[int32]*newborn // by the pidfd that the poll watches
 
 	resting atomic.Bool // a tree that ends is to disturb it
 
@@ -158,7 +156,6 @@ func takeSignals() (quit chan os.Signal) {
 	quit = make(chan os.Signal, 1)
 	signal.Notify(quit, syscall.SIGTERM)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
-	birth.SettleSignals() // from now on a birth resets only the signals that we ignore
 	return quit
 }
 
@@ -303,7 +300,7 @@ func (w *warden) handle(s start) {
 	case s.register != nil:
 		w.rooms.register(s.id, s.register, s.files)
 	case s.withdraw != nil:
-		w.closeAfter(w.rooms.withdraw(s.id), w.unapart()...)
+		w.rooms.withdraw(s.id)
 	case w.clear(s), w.enter(s): // it waits
 	default:
 		w.births = append(w.births, s)
@@ -325,6 +322,9 @@ func (w *warden) bear(b *bearer, s start) {
 	if n.tree, err = w.forest.Begin(spec); err != nil {
 		w.refuse(s, err)
 		return
+	}
+	if n.plan = w.rooms.plans[s.spec.Plan]; n.plan != nil {
+		n.plan.uses++
 	}
 	w.begun(n)
 }
