@@ -180,8 +180,8 @@
 // While an isolated command runs, something stands for each protected name that is missing at the top of a root, because a mount
 // needs something to cover. Nothing stands in /tmp and TMPDIR, which others use, too, unless one is the session's directory or in the
 // policy. It can be seen outside, too: at .git it is a symbolic link that leads nowhere and says why it is there, elsewhere a socket
-// that nobody listens on. It goes when the last command has ended: half a second later, or at once if a
-// command that is not isolated starts in the directory. If all processes died before that, the next command there removes it.
+// that nobody listens on. It goes when the last command has ended, before that end is reported. If all processes died before that,
+// the next command there removes it.
 //
 // So git init works between commands, and the next command finds the new repository protected. While a command runs, git init
 // fails, in the sandbox and outside, and shows the text of the link. In the sandbox that is a denial, whose grant names .git. A

@@ -33,6 +33,9 @@ func TestABirthIsNotReportedWhileTheStartIsStillSent(t *testing.T) {
 		if err := out.Start(t.Context(), &wire.Request{ID: l.id, Start: start}, func(error) {}); err != nil {
 			t.Fatal(err)
 		}
+		if size == 1 {
+			out.AwaitFiles(l.id)
+		}
 		held := out.Holds(l.id)
 		p.say(l.id, 7)
 		if err := <-l.reply; err != nil || born == held || held != (id == 1) {

@@ -24,7 +24,6 @@ func TestAFileSystemThatDoesNotAnswerFailsTheStart(t *testing.T) {
 		t.Errorf("%v, %v", c.held, err)
 	}
 	c.leave()
-	c.forsake()
 	if c.users != 0 || c.held != nil {
 		t.Errorf("%d users, %v", c.users, c.held)
 	}

@@ -17,20 +17,12 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
-// linger is how long placeholders stay after the last command that needed them. Making them takes a good part of a start, and
-// often the next command comes at once.
-const linger = 500 * time.Millisecond
-
 // cell holds the resources that the isolated commands of a plan share.
 type cell struct {
 	network *isolate.Network // nil where they use the host's
 
-	mu       sync.Mutex // guards the fields below, which births and endings touch
-	users    int
-	forsaken bool      // no further start will come
-	lingers  bool      // there may be placeholders although there are no users
-	left     time.Time // when the last user left
-	timed    bool      // lapse will be called; one timer serves many short commands
+	mu    sync.Mutex // guards users, which births and endings touch
+	users int
 
 	// work holds one value while file systems are asked, which may not answer. It guards the fields below.
 	work chan struct{}
@@ -97,43 +89,29 @@ func (c *cell) look(plan confine.Plan) (l looked, err error) {
 	return l, err
 }
 
-// leave must be called once after each enter.
+// leaveWait is how long the report of an end may wait for the removal of placeholders, whose file system may not answer.
+const leaveWait = time.Second
+
+// leave must be called once after each enter. The last user removes the placeholders.
 func (c *cell) leave() {
 	c.mu.Lock()
 	c.users--
-	over := c.users == 0 && c.forsaken
-	c.lingers, c.left = c.users == 0 && !over, time.Now()
-	if c.lingers && !c.timed {
-		c.timed = true
-		time.AfterFunc(linger, c.lapse)
-	}
+	last := c.users == 0
 	c.mu.Unlock()
-	if over {
+	if !last {
+		return
+	}
+	tidied := make(chan struct{})
+	go func() {
 		c.tidy()
+		close(tidied)
+	}()
+	late := time.NewTimer(leaveWait)
+	defer late.Stop()
+	select {
+	case <-tidied:
+	case <-late.C:
 	}
-}
-
-// lapse removes the placeholders that have lingered long enough.
-func (c *cell) lapse() {
-	c.mu.Lock()
-	rest := linger - time.Since(c.left)
-	c.timed = c.lingers && rest > 0
-	if c.timed {
-		time.AfterFunc(rest, c.lapse)
-	}
-	over := c.lingers && !c.timed
-	c.mu.Unlock()
-	if over {
-		c.tidy()
-	}
-}
-
-// forsake says that no further start will come.
-func (c *cell) forsake() {
-	c.mu.Lock()
-	c.forsaken = true
-	c.mu.Unlock()
-	c.tidy()
 }
 
 // tidy removes the placeholders if no command needs them.
@@ -142,7 +120,6 @@ func (c *cell) tidy() {
 	defer func() { <-c.work }()
 	c.mu.Lock()
 	needed := c.users > 0
-	c.lingers = c.lingers && needed
 	c.mu.Unlock()
 	if !needed && c.held != nil {
 		c.held.Release()
@@ -159,38 +136,6 @@ func (c *cell) end() {
 		c.held.Release()
 		c.held = nil
 	}
-}
-
-// idles reports whether there may be placeholders that no command needs.
-func (c *cell) idles() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.users == 0 && c.lingers
-}
-
-// clear removes placeholders that only linger and would be in the way of a start. For an isolated start they are in the way where
-// it may create protected names, and for any other start in its directory. Clear reports whether the start has to wait; then the
-// start is handled again later.
-func (w *warden) clear(s start) (waits bool) {
-	if s.cleared {
-		return false
-	}
-	dirs := []string{s.spec.Dir}
-	if p := w.rooms.plans[s.spec.Plan]; p != nil && s.spec.Level == confine.Isolated {
-		dirs = p.creates
-	}
-	cells := w.rooms.idle(dirs)
-	if len(cells) == 0 {
-		return false
-	}
-	s.cleared = true
-	go func() { // their file systems may not answer
-		for _, c := range cells {
-			c.tidy()
-		}
-		w.proceed(s)
-	}()
-	return true
 }
 
 // enter has a goroutine look at the protected names of an isolated start: their file system may not answer. Enter reports whether
@@ -247,21 +192,27 @@ func protectFailed(err error) error {
 
 // refuse answers a start that has not begun.
 func (w *warden) refuse(s start, err error) {
-	if s.leave != nil {
-		s.leave()
-	}
 	closeAll(s.files)
-	if errors.Is(err, tree.ErrClosed) { // we are ending, and the host learns that anyway
-		return
-	}
-	if _, told := errors.AsType[syscall.Errno](err); !told { // the newborn was killed, so there is no errno to pass on
+	if _, told := errors.AsType[syscall.Errno](err); !told && !errors.Is(err, tree.ErrClosed) { // the newborn was killed, so there is no errno to pass on
 		failed, _ := errors.AsType[*birth.Error](err)
 		err = &birth.Error{Errno: unix.EIO}
 		if failed != nil {
 			err = &birth.Error{Step: failed.Step, Errno: unix.EIO}
 		}
 	}
-	w.fail(s.id, err)
+	w.failAfter(s.leave, s.id, err)
+}
+
+// failAfter answers a start that has failed, once its use of the placeholders is over, if it has any.
+func (w *warden) failAfter(leave func(), id uint64, err error) {
+	if leave == nil {
+		w.fail(id, err)
+		return
+	}
+	go func() { // it may take a while
+		leave()
+		w.fail(id, err)
+	}()
 }
 
 // launch converts a start for package isolate.
@@ -296,7 +247,7 @@ func (w *warden) bearIsolated(s start, p *registered) {
 		w.refuse(s, err)
 		return
 	}
-	n := &newborn{start: s, failed: s.leave}
+	n := &newborn{start: s}
 	spec := w.spec(n)
 	ended := spec.Ended
 	spec.Ended = func(report tree.Report) {

@@ -11,40 +11,69 @@ import (
 )
 
 const (
-	// prompt is how long a birth usually takes at most. The thread that starts leaders waits for it that long.
+	// glance is how long the thread waits at a time until a program is executed. Requests and exits may come meanwhile.
+	glance = 250 * time.Microsecond
+	// prompt is how long a birth usually takes at most. A goroutine looks after one that takes longer.
 	prompt = 5 * time.Millisecond
-	// longestLook is the time, at most, between two looks at a birth that takes longer.
+	// longestLook is the time, at most, between two looks at it.
 	longestLook = 50 * time.Millisecond
 )
 
 // newborn is a leader from its birth on. Until the end of its tree little of it may be left.
 type newborn struct {
-	start  start
-	tree   *tree.Tree
-	plan   *registered // whose descriptors it needs until it has executed its program; nil for none
-	failed func()      // called if the birth fails; may be nil
+	start start
+	tree  *tree.Tree
+	plan  *registered // whose descriptors it needs until it has executed its program; nil for none
+	begun time.Time
 }
 
-// begun attends to a birth. The descriptors stay open until the program is executed: the newborn may share our table of them.
+// begun attends to a birth. Its descriptors stay open until the program is executed: the newborn may share our table of them.
 func (w *warden) begun(n *newborn) {
-	files := n.start.files
-	n.start = start{id: n.start.id, spec: &wire.Start{Level: n.start.spec.Level}, unshared: n.start.unshared} // the rest may be large
-	begun := time.Now()
-	executed := func() error {
-		err := n.tree.Executed()
-		closeAll(files) // the output of a terminal does not end while we hold it open
-		return err
+	n.start = start{id: n.start.id, spec: &wire.Start{Level: n.start.spec.Level}, files: n.start.files, unshared: n.start.unshared,
+		leave: n.start.leave} // the rest may be large
+	n.begun = time.Now()
+	w.newborns = append(w.newborns, n)
+}
+
+// attend answers the starts whose births are over, and reports whether others are left. If none is over it waits a little for the oldest:
+// when many commands start at once, all their births take long.
+func (w *warden) attend() (left bool) {
+	if len(w.newborns) == 0 {
+		return false
 	}
-	if n.tree.Prompt(prompt) {
-		w.executed(n, executed())
-		return
-	}
-	go func() {
-		for !n.tree.Prompt(0) { // a wait that may have no end would take a thread
-			<-time.After(min(time.Since(begun)/8, longestLook))
+	waiting := w.newborns[:0]
+	for _, n := range w.newborns {
+		switch {
+		case n.tree.Prompt(0):
+			w.executed(n, n.conclude())
+		case time.Since(n.begun) > prompt:
+			go w.outlast(n)
+		default:
+			waiting = append(waiting, n)
 		}
-		w.proceed(start{born: n, failed: executed()})
-	}()
+	}
+	if len(waiting) == len(w.newborns) {
+		waiting[0].tree.Prompt(glance)
+	}
+	clear(w.newborns[len(waiting):])
+	w.newborns = waiting
+	return len(waiting) > 0
+}
+
+// outlast looks after a birth until it is over. It does not wait in the kernel, because that would take a thread for each.
+func (w *warden) outlast(n *newborn) {
+	for !n.tree.Prompt(0) {
+		<-time.After(min(time.Since(n.begun)/8, longestLook))
+	}
+	w.proceed(start{born: n, failed: n.conclude()})
+}
+
+// conclude ends a birth that is over. It may hang, too, if that took long.
+func (n *newborn) conclude() error {
+	err := n.tree.Executed()
+	closeAll(n.start.files) // the output of a terminal does not end while we hold it open
+	n.start.files = nil
+	return err
 }
 
 func closeAll(files []int) {
@@ -77,10 +106,7 @@ func (w *warden) executed(n *newborn, err error) {
 		n.plan = nil
 	}
 	if err != nil {
-		if n.failed != nil {
-			n.failed()
-		}
-		w.fail(id, err)
+		w.failAfter(n.start.leave, id, err)
 		return
 	}
 	started := &wire.Started{PID: n.tree.PID(), Mark: uint64(n.tree.Mark()), Level: n.start.spec.Level, Unshared: n.start.unshared}
@@ -117,7 +143,7 @@ func (w *warden) exit(fd int32) {
 // turn waits until something has happened and deals with it. It leaves unread what the host has sent.
 func (w *warden) turn() {
 	w.yield()
-	events := w.wait()
+	events := w.wait(w.attend())
 	for _, event := range events {
 		switch int(event.Fd) {
 		case socketFD:
@@ -131,11 +157,15 @@ func (w *warden) turn() {
 	}
 }
 
-// wait waits for events. If nothing happens, the warden rests once.
-func (w *warden) wait() []unix.EpollEvent {
-	if w.rested {
-		events := w.poll.wait(-1)
-		w.rested = len(events) == 0
+// wait waits for events, unless there is something to do anyway. If nothing happens, the warden rests once.
+func (w *warden) wait(busy bool) []unix.EpollEvent {
+	if busy || w.rested {
+		most := time.Duration(-1)
+		if busy {
+			most = 0
+		}
+		events := w.poll.wait(most)
+		w.rested = w.rested && len(events) == 0
 		return events
 	}
 	began := time.Now()

@@ -94,13 +94,16 @@ func TestAWardenLooksAgainAfterItHasGivenMemoryBack(t *testing.T) {
 func TestAWardenRestsOnceUntilSomethingHappens(t *testing.T) {
 	w := &warden{poll: newTestPoll(t)}
 	for !w.rested { // signals of the runtime interrupt a wait
-		if events := w.wait(); len(events) != 0 {
+		if events := w.wait(false); len(events) != 0 {
 			t.Fatalf("it did not rest: %v", events)
 		}
 	}
+	if events := w.wait(true); len(events) != 0 || !w.rested {
+		t.Errorf("it does not rest any more, though nothing happened: %v", events)
+	}
 	rings := func() (events []unix.EpollEvent) {
 		for len(events) == 0 {
-			events = w.wait()
+			events = w.wait(false)
 		}
 		return events
 	}

@@ -1,15 +1,10 @@
 package warden
 
 import (
-	"path"
-	"slices"
-	"sync"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/confine"
-	"github.com/execbus/execbus/sandbox/internal/isolate"
 	"github.com/execbus/execbus/sandbox/internal/seccomp"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -18,7 +13,6 @@ import (
 type rooms struct {
 	plans   map[uint64]*registered
 	filters map[seccomp.Kind][]unix.SockFilter // of isolated commands
-	leaving sync.WaitGroup                     // cells of withdrawn plans that are being tidied
 }
 
 // registered is a plan with its descriptors.
@@ -27,7 +21,6 @@ type registered struct {
 	files   []int
 	kind    seccomp.Kind // of the filter of its confined commands
 	ruleset int          // for confined commands without a terminal; -1 for none
-	creates []string     // the directories of protected names that its commands may create
 	cell    *cell
 	uses    int // its registration, and births that need its descriptors; the last one closes them
 }
@@ -45,22 +38,7 @@ func (r *rooms) register(id uint64, request *wire.Register, files []int) {
 		r.plans = map[uint64]*registered{}
 	}
 	p := &registered{plan: request.Plan, files: files, kind: confine.KindOf(&request.Plan), ruleset: at(files, request.Ruleset), cell: newCell(), uses: 1}
-	for _, rule := range p.plan.Rules {
-		if rule.Access == confine.Write && rule.Missing() {
-			p.creates = append(p.creates, path.Dir(rule.Path))
-		}
-	}
 	r.plans[id] = p
-}
-
-// idle returns the cells that may have unneeded placeholders, if commands of their plan can write to one of the directories.
-func (r *rooms) idle(dirs []string) (cells []*cell) {
-	for _, p := range r.plans {
-		if p.cell.idles() && slices.ContainsFunc(dirs, func(dir string) bool { return isolate.Writable(&p.plan, dir) }) {
-			cells = append(cells, p.cell)
-		}
-	}
-	return cells
 }
 
 // withdraw forgets a plan.
@@ -69,7 +47,6 @@ func (r *rooms) withdraw(id uint64) {
 	if p == nil {
 		return
 	}
-	r.leaving.Go(p.cell.forsake) // a file system may not answer
 	if p.cell.network != nil {
 		p.cell.network.Close()
 	}
@@ -126,5 +103,4 @@ func (r *rooms) close() {
 	for _, p := range r.plans {
 		p.cell.end()
 	}
-	r.leaving.Wait()
 }

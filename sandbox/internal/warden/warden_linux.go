@@ -71,15 +71,16 @@ type warden struct {
 	gone   chan struct{} // closed when the host is gone
 
 	// These belong to the bearer whose turn it is.
-	bearers []*bearer
-	rooms   rooms
-	births  []start            // those that have waited for everything else, in their order
-	mail    bool               // the host has sent something
-	lost    bool               // it will send nothing more
-	rested  bool               // since the last event
-	drops   int                // how often it has given back files without finding few at the next look
-	yielded time.Time          // to the scheduler of Go
-	leaders map[int32]*newborn // by the pidfd that the poll watches
+	bearers  []*bearer
+	rooms    rooms
+	births   []start            // those that have waited for everything else, in their order
+	mail     bool               // the host has sent something
+	lost     bool               // it will send nothing more
+	rested   bool               // since the last event
+	drops    int                // how often it has given back files without finding few at the next look
+	yielded  time.Time          // to the scheduler of Go
+	newborns []*newborn         // whose starts are not answered, and which no goroutine looks after
+	leaders  map[int32]*newborn // by the pidfd that the poll watches
 
 	resting atomic.Bool // a tree that ends is to disturb it
 
@@ -98,10 +99,9 @@ type start struct {
 	over     chan<- struct{} // closed when everything that was kept for commands is removed
 	files    []int
 
-	cleared bool          // the placeholders that were in its way are gone
-	plan    *confine.Plan // for an isolated leader: the plan as its file systems are now
-	failed  error         // why the plan could not be completed, or the program not executed
-	leave   func()        // ends its use of the placeholders; nil if it uses none
+	plan   *confine.Plan // for an isolated leader: the plan as its file systems are now
+	failed error         // why the plan could not be completed, or the program not executed
+	leave  func()        // ends its use of the placeholders; nil if it uses none
 	// unshared are directories with placeholders that others may remove.
 	unshared []string
 }
@@ -301,7 +301,7 @@ func (w *warden) handle(s start) {
 		w.rooms.register(s.id, s.register, s.files)
 	case s.withdraw != nil:
 		w.rooms.withdraw(s.id)
-	case w.clear(s), w.enter(s): // it waits
+	case w.enter(s): // it waits
 	default:
 		w.births = append(w.births, s)
 	}

@@ -144,23 +144,6 @@ func (c *Conn) write(text []byte, fds []int) error {
 	return nil
 }
 
-// attempt writes as much as the socket takes at once.
-func (c *Conn) attempt(text []byte, fds []int) (sent int) {
-	c.sending.Lock()
-	defer c.sending.Unlock()
-	var rights []byte
-	if len(fds) > 0 {
-		rights = unix.UnixRights(fds...)
-	}
-	_ = c.raw.Control(func(fd uintptr) {
-		n, err := unix.SendmsgN(int(fd), text[:min(len(text), maxPart)], rights, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
-		if err == nil {
-			sent = n
-		}
-	})
-	return sent
-}
-
 // part makes one system call, after waiting for room.
 func (c *Conn) part(text, rights []byte) (n int, err error) {
 	flags := unix.MSG_NOSIGNAL

@@ -26,20 +26,19 @@ const (
 // ErrFull says that the queue is full and does not move.
 var ErrFull = errors.New("too many requests wait for a warden that does not read")
 
-// Outbox sends the host's requests. Its own goroutine writes the bytes that the socket does not take at once, so that callers do
-// not wait for the socket. Signals and ends have room of their own and overtake the starts that wait.
+// Outbox sends the host's requests. Its own goroutine writes them, so that callers do not wait for the socket. Signals and ends have
+// room of their own and overtake the starts that wait.
 type Outbox struct {
 	conn *Conn
 
 	// mu guards the queues. A channel would not do: its items can be neither withdrawn nor merged.
 	mu     sync.Mutex
-	starts []*waiting // the first may be half written
+	starts []*waiting // the first may be on its way
 	bytes  int
 	files  int
 	urgent []*Request
 	merged map[urgency]*Request // the requests in urgent that later ones are merged into
 	state  outboxState
-	busy   bool          // a goroutine writes, and no other may
 	moved  chan struct{} // closed, and replaced, when there is room again and at the end
 
 	wake chan struct{} // room for one
@@ -60,12 +59,8 @@ type waiting struct {
 	text    []byte
 	files   []*os.File
 	failed  func(error)
-	writing bool
-	sent    bool // as a whole, by attempt
+	writing bool // nobody can withdraw it any more
 }
-
-// rooms are for the texts of starts, most of which are sent at once.
-var rooms = sync.Pool{New: func() any { return new([]byte) }}
 
 // urgency is equal for requests that are merged: all ends of a tree, and equal signals.
 type urgency struct {
@@ -87,8 +82,7 @@ func NewOutbox(conn *Conn) *Outbox {
 // the connection's patience. If the request cannot be written later, failed is called with the reason. The files are
 // used until Holds is false, or the request was withdrawn.
 func (o *Outbox) Start(ctx context.Context, request *Request, failed func(error), files ...*os.File) error {
-	room := rooms.Get().(*[]byte)
-	text, err := encode(slices.Grow((*room)[:0], request.room()), request)
+	text, err := encode(make([]byte, 0, request.room()), request)
 	if err != nil {
 		return err
 	}
@@ -96,10 +90,6 @@ func (o *Outbox) Start(ctx context.Context, request *Request, failed func(error)
 	for {
 		moved, err := o.queue(w)
 		if moved == nil {
-			if w.sent && cap(text) <= keptBuffer {
-				*room = text
-				rooms.Put(room)
-			}
 			return err
 		}
 		if err := o.await(ctx, moved); err != nil {
@@ -120,35 +110,8 @@ func (o *Outbox) queue(w *waiting) (moved <-chan struct{}, err error) {
 	}
 	o.starts = append(o.starts, w)
 	o.bytes, o.files = o.bytes+len(w.text), o.files+len(w.files)
-	if o.busy || len(o.starts) > 1 || len(o.urgent) > 0 {
-		o.rouse()
-		return nil, nil
-	}
-	return nil, o.attempt(w)
-}
-
-// attempt writes as much of a start as the socket takes at once, so that most starts need no other goroutine. It is called with
-// o.mu held, and releases it meanwhile. The goroutine writes the rest and handles errors.
-func (o *Outbox) attempt(w *waiting) error {
-	o.busy, w.writing = true, true
-	o.mu.Unlock()
-	sent := 0
-	err := Hold(w.files, func(fds []int) error {
-		sent = o.conn.attempt(w.text, fds)
-		return nil
-	})
-	o.mu.Lock()
-	o.busy = false
-	defer o.rouseIfNeeded()
-	if w.sent = err == nil && sent == len(w.text); w.sent || err != nil {
-		o.remove(0)
-		return err
-	}
-	if w.writing = sent > 0; w.writing {
-		o.bytes, o.files = o.bytes-sent, o.files-len(w.files)
-		w.text, w.files = w.text[sent:], nil // the kernel has these
-	}
-	return nil
+	o.rouse()
+	return nil, nil
 }
 
 func (o *Outbox) await(ctx context.Context, moved <-chan struct{}) error {
@@ -260,13 +223,6 @@ func (o *Outbox) End(id uint64, end End) {
 	o.rouse()
 }
 
-// rouseIfNeeded is called with o.mu held.
-func (o *Outbox) rouseIfNeeded() {
-	if len(o.starts)+len(o.urgent) > 0 || o.state != outboxOpen {
-		o.rouse()
-	}
-}
-
 func (o *Outbox) rouse() {
 	select {
 	case o.wake <- struct{}{}:
@@ -312,9 +268,7 @@ func (o *Outbox) write() {
 		case start != nil:
 			o.send(start)
 		case text != nil:
-			err := o.conn.sendEncoded(text, nil)
-			o.rest()
-			if err != nil { // without descriptors, every error is the connection's
+			if err := o.conn.sendEncoded(text, nil); err != nil { // without descriptors, every error is the connection's
 				o.fail()
 			}
 		default:
@@ -323,32 +277,18 @@ func (o *Outbox) write() {
 	}
 }
 
-// rest notes that no goroutine writes now.
-func (o *Outbox) rest() {
-	o.mu.Lock()
-	o.busy = false
-	o.mu.Unlock()
-}
-
-// next returns what to write: all urgent requests, or one start. A half-written message goes before everything.
+// next returns what to write: all urgent requests, or one start.
 func (o *Outbox) next() (text []byte, start *waiting, over bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.state == outboxFinished {
 		return nil, nil, true
 	}
-	if o.busy {
-		return nil, nil, false
-	}
-	if len(o.starts) > 0 && o.starts[0].writing {
-		o.busy = true
-		return nil, o.starts[0], false
-	}
 	for _, request := range o.urgent {
 		text, _ = encode(text, request) // the request is small
 	}
 	if o.urgent != nil {
-		o.urgent, o.busy = nil, true
+		o.urgent = nil
 		clear(o.merged)
 		return text, nil, false
 	}
@@ -358,14 +298,13 @@ func (o *Outbox) next() (text []byte, start *waiting, over bool) {
 	if len(o.starts) == 0 {
 		return nil, nil, false
 	}
-	o.starts[0].writing, o.busy = true, true
+	o.starts[0].writing = true
 	return nil, o.starts[0], false
 }
 
 func (o *Outbox) send(w *waiting) {
 	err := Hold(w.files, func(fds []int) error { return o.conn.sendEncoded(w.text, fds) })
 	o.mu.Lock()
-	o.busy = false
 	o.remove(0)
 	o.mu.Unlock()
 	switch {

