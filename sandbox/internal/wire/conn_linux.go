@@ -32,8 +32,7 @@ var ErrBroken = errors.New("the connection is broken")
 type Conn struct {
 	socket   *os.File // not package net: every warden would initialise it, and host packages before it
 	raw      syscall.RawConn
-	await    func() error // waits until there is something to receive; nil: arrivals say so
-	arrivals *arrivals    // nil if await is set
+	await    func() error // waits until there is something to receive; nil: Go's poller does
 	patience time.Duration
 	bear     func() bool // reports whether to go on waiting after that; may be nil
 
@@ -57,22 +56,26 @@ type batch struct {
 // NewConn takes over a connected stream socket. If the other side reads nothing of a message for the time of patience, the
 // connection breaks, unless bear returns true: then the wait begins again. Zero means no limit.
 func NewConn(fd int, patience time.Duration, bear func() bool) (*Conn, error) {
-	c, err := NewThreadConn(fd, nil)
-	if err != nil {
-		return nil, err
+	c, err := newConn(fd, true)
+	if err == nil {
+		c.patience, c.bear = patience, bear
 	}
-	c.patience, c.bear = patience, bear
-	if c.arrivals, err = newArrivals(fd); err != nil {
-		return nil, errors.Join(err, c.socket.Close())
-	}
-	return c, nil
+	return c, err
 }
 
 // NewThreadConn takes over a connected stream socket that is in blocking mode. It does not use Go's poller, so an arriving message
 // wakes only the thread that receives. Receive calls await, which returns when the socket can be read; Receive returns its error.
 // Sends wait without a limit, and each keeps its thread.
 func NewThreadConn(fd int, await func() error) (*Conn, error) {
-	if err := unix.SetNonblock(fd, false); err != nil { // NewFile leaves a descriptor in this mode off the poller
+	c, err := newConn(fd, false)
+	if err == nil {
+		c.await = await
+	}
+	return c, err
+}
+
+func newConn(fd int, polled bool) (*Conn, error) {
+	if err := unix.SetNonblock(fd, polled); err != nil { // NewFile leaves a descriptor in blocking mode off the poller
 		return nil, errors.Join(err, unix.Close(fd))
 	}
 	socket := os.NewFile(uintptr(fd), "socket")
@@ -80,7 +83,7 @@ func NewThreadConn(fd int, await func() error) (*Conn, error) {
 	if err != nil {
 		return nil, errors.Join(err, socket.Close())
 	}
-	c := &Conn{socket: socket, raw: raw, await: await}
+	c := &Conn{socket: socket, raw: raw}
 	c.reader = bufio.NewReader(reader{c})
 	return c, nil
 }
@@ -146,43 +149,20 @@ func (c *Conn) write(text []byte, fds []int) error {
 
 // part makes one system call, after waiting for room.
 func (c *Conn) part(text, rights []byte) (n int, err error) {
-	flags := unix.MSG_NOSIGNAL
-	if c.arrivals != nil {
-		flags |= unix.MSG_DONTWAIT
+	if c.patience > 0 {
+		_ = c.socket.SetWriteDeadline(time.Now().Add(c.patience))
 	}
-	for {
-		failed := c.raw.Control(func(fd uintptr) { n, err = unix.SendmsgN(int(fd), text, rights, nil, flags) })
-		if failed == nil {
-			failed = err
+	failed := c.raw.Write(func(fd uintptr) (over bool) {
+		n, err = unix.SendmsgN(int(fd), text, rights, nil, unix.MSG_NOSIGNAL)
+		for err == unix.EINTR {
+			n, err = unix.SendmsgN(int(fd), text, rights, nil, unix.MSG_NOSIGNAL)
 		}
-		switch failed {
-		case unix.EINTR:
-		case unix.EAGAIN:
-			if err := c.room(); err != nil {
-				return 0, err
-			}
-		default:
-			return n, failed
-		}
+		return err != unix.EAGAIN
+	})
+	if failed != nil {
+		return 0, failed
 	}
-}
-
-// room waits until the socket takes more. It keeps its thread: in Go's poller, each message that the other side reads would wake the
-// thread that polls, and another descriptor for the wait could be refused in the middle of a message.
-func (c *Conn) room() error {
-	for until := time.Now().Add(c.patience); ; {
-		most := time.Hour
-		if c.patience > 0 {
-			if most = time.Until(until); most <= 0 {
-				return os.ErrDeadlineExceeded
-			}
-		}
-		var is bool
-		err := c.raw.Control(func(fd uintptr) { is = ready(int(fd), unix.POLLOUT, most) })
-		if is || err != nil {
-			return err
-		}
-	}
+	return n, err
 }
 
 // over reports whether an error of part concerns the connection rather than the descriptors.
@@ -203,8 +183,5 @@ func (c *Conn) shutdown(how int) error {
 // Close ends the connection; the other side reads end-of-file.
 func (c *Conn) Close() error {
 	_ = c.shutdown(unix.SHUT_RDWR) // a thread may wait here
-	if c.arrivals != nil {
-		_ = c.arrivals.file.Close()
-	}
 	return c.socket.Close()
 }

@@ -415,7 +415,7 @@ func TestAWriteWaitsForRoomWithoutADescriptor(t *testing.T) {
 	if err := o.Start(t.Context(), large(1, 6<<20), fails(t)); err != nil {
 		t.Fatal(err)
 	}
-	waits := regexp.MustCompile(`\(\*Conn\)\.room\(`)
+	waits := regexp.MustCompile(`waitWrite\(`)
 	for stacks := make([]byte, 1<<20); !waits.Match(stacks[:runtime.Stack(stacks, true)]); runtime.Gosched() {
 		select {
 		case <-o.done:

@@ -93,31 +93,15 @@ func (r reader) Read(p []byte) (int, error) {
 
 // receive receives what is there, or waits until there is something, or until the connection has ended.
 func (r reader) receive(p []byte) (n, oobn, flags int, err error) {
-	failed := r.c.raw.Control(func(fd uintptr) {
-		if r.c.arrivals == nil {
-			n, oobn, flags, err = r.attempt(int(fd), p, 0)
-			return
+	failed := r.c.raw.Read(func(fd uintptr) (over bool) {
+		n, oobn, flags, _, err = unix.Recvmsg(int(fd), p, r.c.control[:], unix.MSG_CMSG_CLOEXEC)
+		for err == unix.EINTR {
+			n, oobn, flags, _, err = unix.Recvmsg(int(fd), p, r.c.control[:], unix.MSG_CMSG_CLOEXEC)
 		}
-		ended := r.c.arrivals.raw.Read(func(uintptr) bool {
-			n, oobn, flags, err = r.attempt(int(fd), p, unix.MSG_DONTWAIT)
-			return err != unix.EAGAIN
-		})
-		if ended != nil {
-			err = ended
-		}
+		return err != unix.EAGAIN
 	})
 	if failed != nil {
 		err = failed
 	}
 	return n, oobn, flags, err
-}
-
-// attempt makes the system call.
-func (r reader) attempt(fd int, p []byte, how int) (n, oobn, flags int, err error) {
-	for {
-		n, oobn, flags, _, err = unix.Recvmsg(fd, p, r.c.control[:], unix.MSG_CMSG_CLOEXEC|how)
-		if err != unix.EINTR {
-			return n, oobn, flags, err
-		}
-	}
 }
