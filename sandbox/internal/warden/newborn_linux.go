@@ -44,10 +44,10 @@ func (w *warden) attend() (left bool) {
 	waiting := w.newborns[:0]
 	for _, n := range w.newborns {
 		switch {
-		case n.tree.Prompt(0):
-			w.executed(n, n.conclude())
 		case time.Since(n.begun) > prompt:
 			go w.outlast(n)
+		case n.tree.Prompt(0):
+			w.executed(n, n.conclude())
 		default:
 			waiting = append(waiting, n)
 		}
@@ -62,7 +62,7 @@ func (w *warden) attend() (left bool) {
 
 // outlast looks after a birth until it is over. It does not wait in the kernel, because that would take a thread for each.
 func (w *warden) outlast(n *newborn) {
-	for !n.tree.Prompt(0) {
+	for !n.tree.Prompt(0) && !n.tree.Died() {
 		<-time.After(min(time.Since(n.begun)/8, longestLook))
 	}
 	w.proceed(start{born: n, failed: n.conclude()})
