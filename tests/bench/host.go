@@ -8,10 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/creack/pty"
@@ -134,7 +132,6 @@ func crowded(processes int) execbus.SessionOptions {
 
 // openShells starts interactive shells and waits for their prompts.
 func openShells(ctx context.Context, session *execbus.Session, count int) {
-	roomFor(count)
 	argv := []string{"/bin/sh", "-i"}
 	if bash, err := exec.LookPath("bash"); err == nil {
 		argv = []string{bash, "--norc", "--noprofile", "-i"}
@@ -156,19 +153,4 @@ func openShells(ctx context.Context, session *execbus.Session, count int) {
 		}
 		return err
 	}))
-}
-
-// roomFor checks the limits that a machine may set too low for so many shells.
-func roomFor(count int) {
-	var files syscall.Rlimit
-	must(syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
-	// Go has raised the soft limit to the hard one. The host and the warden need a descriptor or two for each shell.
-	if need := uint64(2*count + 200); uint64(files.Max) < need {
-		must(fmt.Errorf("the hard limit of open files is %d and %d are needed: raise it with ulimit -Hn", files.Max, need))
-	}
-	most, err := strconv.Atoi(firstLine("/proc/sys/kernel/pty/max"))
-	used, usedErr := strconv.Atoi(firstLine("/proc/sys/kernel/pty/nr"))
-	if err == nil && usedErr == nil && most-used < count+50 {
-		must(fmt.Errorf("%d of %d terminals are in use: raise kernel.pty.max", used, most))
-	}
 }

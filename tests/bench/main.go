@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/execbus/execbus/tests/harness"
@@ -40,7 +41,7 @@ func rows() []row {
 
 func prepare(flags *flag.FlagSet) harness.Run {
 	only := flags.String("run", "", "measure only the rows whose name matches `REGEXP`, those of layers included")
-	layers := flags.Bool("layers", false, "measure the layers alone, too: spawner, bus, terminals, policy")
+	layers := flags.Bool("layers", false, "measure layers alone, too: spawners and their terminals")
 	lasts := flags.Duration("time", defaultTime, "how long each row is measured, `TIME`")
 	quick := flags.Bool("quick", false, "fewer and smaller samples, for a first impression")
 	asJSON := flags.Bool("json", false, "write the result as JSON")
@@ -68,11 +69,11 @@ func prepare(flags *flag.FlagSet) harness.Run {
 		case *listing:
 			return harness.ExitOK, list(out, chosen)
 		}
-		result := b.measure(ctx, chosen)
+		lines := b.measure(ctx, chosen)
 		if *asJSON {
-			return result.exitCode(), json.NewEncoder(out).Encode(result)
+			return exitCode(lines), json.NewEncoder(out).Encode(lines)
 		}
-		return result.exitCode(), result.writeTable(out)
+		return exitCode(lines), writeTable(out, lines)
 	}
 }
 
@@ -83,16 +84,18 @@ const (
 )
 
 // measure measures one row after the other.
-func (b *bench) measure(ctx context.Context, chosen []row) *result {
-	r := &result{Machine: machine()}
-	b.progress.Say("%s", r.Machine)
+func (b *bench) measure(ctx context.Context, chosen []row) (all []line) {
+	b.progress.Say("%s", machine())
 	for n, one := range chosen {
 		b.progress.At("%d/%d %s: %s", n+1, len(chosen), one.name, one.about)
 		lines, err := one.measure(ctx, b)
-		if r.add(one.name, lines, err); ctx.Err() != nil {
+		if err != nil {
+			lines = []line{{Row: one.name, Verdict: unmeasured + strings.ReplaceAll(err.Error(), "\n", "; ")}}
+		}
+		if all = append(all, lines...); ctx.Err() != nil {
 			break
 		}
 	}
-	r.Load = firstLine("/proc/loadavg")
-	return r
+	b.progress.Say("load at the end: %s", firstLine("/proc/loadavg"))
+	return all
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -52,16 +51,6 @@ func firstLine(path string) string {
 	return first
 }
 
-// verdict is the judgement on one line.
-type verdict string
-
-const (
-	kept       verdict = "ok"
-	missed     verdict = "MISS"
-	informed   verdict = "-"
-	unmeasured verdict = "NOT MEASURED"
-)
-
 // line is one measured metric: medians over the samples, with the lowest and the highest ratio, or number if there is no ratio.
 type line struct {
 	Row     string  `json:"row"`
@@ -70,39 +59,17 @@ type line struct {
 	Ours    float64 `json:"ours,omitempty"`
 	Ratio   float64 `json:"ratio,omitempty"`
 	Limit   string  `json:"limit,omitempty"`
-	Verdict verdict `json:"verdict"`
+	Verdict string  `json:"verdict"`
 	Low     float64 `json:"low,omitempty"`
 	High    float64 `json:"high,omitempty"`
-	Error   string  `json:"error,omitempty"`
-
-	alone bool // there is no bare way
 }
 
-// result is everything that a run has measured.
-type result struct {
-	Machine string `json:"machine"` // at the beginning
-	Load    string `json:"load"`    // at the end
-	Lines   []line `json:"lines"`
-}
-
-func (r *result) add(name string, lines []line, err error) {
-	if err != nil {
-		lines = []line{{Row: name, Verdict: unmeasured, Error: strings.ReplaceAll(err.Error(), "\n", "; ")}}
-	}
-	r.Lines = append(r.Lines, lines...)
-}
-
-func (r *result) exitCode() int {
-	has := func(v verdict) bool { return slices.ContainsFunc(r.Lines, func(l line) bool { return l.Verdict == v }) }
-	switch {
-	case has(missed):
-		return harness.ExitBroken
-	case has(unmeasured):
-		return harness.ExitFailed
-	default:
-		return harness.ExitOK
-	}
-}
+// The verdicts besides "-".
+const (
+	kept       = "ok"
+	missed     = "MISS"
+	unmeasured = "NOT MEASURED: "
+)
 
 func (m metric) limitText() string {
 	switch m.judge {
@@ -119,21 +86,30 @@ func (m metric) limitText() string {
 	}
 }
 
-func (r *result) writeTable(w io.Writer) error {
-	fmt.Fprintf(w, "%s\nload at the end %s\n\n", r.Machine, r.Load)
+func exitCode(lines []line) (code int) {
+	for _, l := range lines {
+		if l.Verdict == missed {
+			return harness.ExitBroken
+		} else if strings.HasPrefix(l.Verdict, unmeasured) {
+			code = harness.ExitFailed
+		}
+	}
+	return code
+}
+
+func writeTable(w io.Writer, lines []line) error {
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "ROW\tBARE\tOURS\tRATIO\tLIMIT\tVERDICT\tSPREAD")
-	for _, l := range r.Lines {
-		show := l.Unit.show
-		bare, ratio, spread := show(l.Bare), fmt.Sprintf("%.2f×", l.Ratio), fmt.Sprintf("%.2f – %.2f", l.Low, l.High)
-		if l.alone {
-			bare, ratio, spread = "-", "-", show(l.Low)+" – "+show(l.High)
+	fmt.Fprintln(table, "ROW\tBARE\tOURS\tRATIO\tSPREAD\tLIMIT\tVERDICT")
+	for _, l := range lines {
+		bare, ratio, spread := l.Unit.show(l.Bare), fmt.Sprintf("%.2f×", l.Ratio), fmt.Sprintf("%.2f – %.2f", l.Low, l.High)
+		if l.Ratio == 0 {
+			bare, ratio, spread = "-", "-", l.Unit.show(l.Low)+" – "+l.Unit.show(l.High)
 		}
-		if l.Error != "" {
-			fmt.Fprintf(table, "%s\t\t\t\t\t%s\t%s\n", l.Row, l.Verdict, l.Error)
-		} else {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Row, bare, show(l.Ours), ratio, l.Limit, l.Verdict, spread)
+		if strings.HasPrefix(l.Verdict, unmeasured) {
+			fmt.Fprintf(table, "%s\t\t\t\t\t\t%s\n", l.Row, l.Verdict)
+			continue
 		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", l.Row, bare, l.Unit.show(l.Ours), ratio, spread, l.Limit, l.Verdict)
 	}
 	return table.Flush()
 }
@@ -142,17 +118,13 @@ func (r *result) writeTable(w io.Writer) error {
 func list(w io.Writer, chosen []row) error {
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, r := range chosen {
-		var limits []string
+		limits := ""
 		for _, m := range r.metrics {
 			if m.judge != inform {
-				limits = append(limits, strings.TrimSpace(m.name+" "+m.limitText()))
+				limits += strings.TrimSpace(m.name+" "+m.limitText()) + "  "
 			}
 		}
-		about := r.about
-		if r.layer {
-			about = "(layer) " + about
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", r.name, strings.Join(limits, ", "), about)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.name, limits, map[bool]string{true: "layer"}[r.layer], r.about)
 	}
 	return table.Flush()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -125,14 +126,13 @@ func (m metric) condense(name string, bare, ours []series) line {
 			ratios = append(ratios, o[n]/b[n])
 		}
 	}
-	l := line{Row: name, Unit: m.unit, Limit: m.limitText(), Ours: median(o), Low: slices.Min(o), High: slices.Max(o), alone: alone}
-	if !l.alone {
+	l := line{Row: name, Unit: m.unit, Limit: m.limitText(), Ours: median(o), Low: slices.Min(o), High: slices.Max(o), Verdict: kept}
+	if !alone {
 		l.Bare, l.Ratio, l.Low, l.High = median(b), median(ratios), slices.Min(ratios), slices.Max(ratios)
 	}
-	l.Verdict = kept
 	switch {
 	case m.judge == inform:
-		l.Verdict = informed
+		l.Verdict = "-"
 	case m.judge == atMost && l.Ratio > m.limit, m.judge == atLeast && l.Ratio < m.limit,
 		m.judge == moreMost && l.Ours-l.Bare > m.limit, m.judge == most && l.Ours > m.limit:
 		l.Verdict = missed
@@ -186,13 +186,13 @@ type samples [2][]series
 // measure returns a line for each metric. The samples are taken in a process of its own, so that one row does not find what another
 // has left, and one that hangs can be killed: the warden ends what it has started.
 func (r row) measure(ctx context.Context, b *bench) ([]line, error) {
-	ctx, cancel := context.WithTimeout(ctx, rowWait+b.lasts)
+	ctx, cancel := context.WithTimeoutCause(ctx, rowWait+b.lasts, errors.New("it hangs"))
 	defer cancel()
 	var all samples
 	for began := time.Now(); len(all[0]) == 0 || r.fresh && time.Since(began) < b.lasts; {
 		some, err := r.apart(ctx, b)
 		if err != nil {
-			return nil, errors.Join(err, ctx.Err())
+			return nil, cmp.Or(context.Cause(ctx), err)
 		}
 		all[0], all[1] = append(all[0], some[0]...), append(all[1], some[1]...)
 	}

@@ -21,7 +21,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 )
 
 // Exit codes.
@@ -73,7 +72,7 @@ func (c Command) Execute(ctx context.Context, args []string, out, progress io.Wr
 	if err != nil {
 		return ExitUsage
 	}
-	code, err := run(ctx, flags.Args(), out, &Progress{Began: time.Now(), out: progress})
+	code, err := run(ctx, flags.Args(), out, NewProgress(progress))
 	if err == nil {
 		return code
 	}

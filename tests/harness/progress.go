@@ -16,6 +16,9 @@ type Progress struct {
 	at  time.Time // of the last line that At has shown
 }
 
+// NewProgress returns one that writes there.
+func NewProgress(out io.Writer) *Progress { return &Progress{Began: time.Now(), out: out} }
+
 // progressPause is the time between two lines about what is under way.
 const progressPause = 5 * time.Second
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ type client struct {
 func newHost(f *faults, mark string) (*host, error) {
 	h := &host{faults: f, mark: mark, died: make(chan struct{}, 16), open: map[*client]bool{}}
 	var err error
-	h.runtime, err = execbus.Start(execbus.Options{Logger: slog.New(logWatch{Handler: slog.DiscardHandler, host: h})})
+	h.runtime, err = execbus.Start(execbus.Options{Logger: slog.New(slog.NewTextHandler(logWatch{h}, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	return h, err
 }
 
@@ -148,72 +149,41 @@ func (h *host) signalWarden(number syscall.Signal, done string) (sent bool) {
 	return sent
 }
 
-// logWatch complains about every warning of the runtime, except about a warden that this program killed.
-type logWatch struct {
-	slog.Handler
-	host *host
-}
+// logWatch complains about every warning of the runtime, except about a warden that this program killed, and about ends, which the
+// ledger judges.
+type logWatch struct{ host *host }
 
-// Enabled implements slog.Handler.
-func (l logWatch) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
-
-// WithAttrs implements slog.Handler.
-func (l logWatch) WithAttrs([]slog.Attr) slog.Handler { return l }
-
-// WithGroup implements slog.Handler.
-func (l logWatch) WithGroup(string) slog.Handler { return l }
-
-// Handle implements slog.Handler.
-func (l logWatch) Handle(_ context.Context, record slog.Record) error {
-	disturbed := l.host.epoch.Load()%2 == 1
-	if record.Message == "the warden died" && disturbed {
+// Write implements io.Writer.
+func (l logWatch) Write(record []byte) (int, error) {
+	switch {
+	case bytes.Contains(record, []byte(`msg="the warden died"`)) && l.host.epoch.Load()%2 == 1:
 		select {
 		case l.host.died <- struct{}{}:
 		default:
 		}
-		return nil
+	case !bytes.Contains(record, []byte(`msg="process ended"`)):
+		l.host.faults.add("log", "%s", record)
 	}
-	if record.Message == "process ended" {
-		return nil // the ledger judges these
-	}
-	text := record.Message
-	record.Attrs(func(a slog.Attr) bool {
-		text += " " + a.String()
-		return true
-	})
-	l.host.faults.add("log", "%s", text)
-	return nil
+	return len(record), nil
 }
 
 // pool holds the sessions that all workers of a round share.
 type pool struct {
 	host  *host
-	slots []chan *client // each holds one session; room for one
+	slots []atomic.Pointer[client]
 	chaos sync.WaitGroup
 }
 
 func newPool(h *host, size int) (*pool, error) {
-	p := &pool{host: h, slots: make([]chan *client, size)}
+	p := &pool{host: h, slots: make([]atomic.Pointer[client], size)}
 	for i := range p.slots {
 		c, err := h.session(execbus.SessionOptions{MaxProcesses: 8 + i, ProtectedProcesses: 2})
 		if err != nil {
 			return nil, err
 		}
-		p.slots[i] = make(chan *client, 1)
-		p.slots[i] <- c
+		p.slots[i].Store(c)
 	}
 	return p, nil
-}
-
-// swap puts a new session into a slot, and returns the old one, in which other steps may still be at work.
-func (p *pool) swap(i int, options execbus.SessionOptions) (*client, error) {
-	c, err := p.host.session(options)
-	if err != nil {
-		return nil, err
-	}
-	old := <-p.slots[i]
-	p.slots[i] <- c
-	return old, nil
 }
 
 // disturb kills or stops the warden at some moment of a round, or leaves it alone.

@@ -19,27 +19,17 @@ type want struct {
 	output *flood
 }
 
-// outcome is the answer to the call that started a command.
-type outcome int
-
-const (
-	pending   outcome = iota // no answer yet
-	accepted                 // it ran, or it still runs
-	taken                    // the session has it, and its start may still be refused
-	refused                  // the error says that the command was never taken
-	stillborn                // the error says that the command could not be started
-)
-
 // ofStillborn are the codes of commands that the session took but could not start.
 var ofStillborn = []messages.ErrorCode{messages.ErrLimitReached, messages.ErrNoSuchProgram, messages.ErrSpawnFailed,
 	messages.ErrWardenLost, messages.ErrRuntimeFailure}
 
 // entry is one command in a ledger.
 type entry struct {
-	where   string
-	want    want
-	epoch   int64
-	outcome outcome
+	where string
+	want  want
+	epoch int64
+	ran   bool // the answer to its call says so
+	never bool // the answer says that it was never taken; before there is one, and if that leaves it open, it may be either
 
 	seen               map[messages.EventKind]int // events
 	process            messages.ProcessID
@@ -104,17 +94,8 @@ func (l *ledger) expect(id messages.CallID, where string, w want) *entry {
 func (l *ledger) answered(e *entry, err error, unstarted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case unstarted:
-		e.outcome = taken
-	case err == nil:
-		e.outcome = accepted
-	case isCode(err, ofStillborn...):
-		e.outcome = stillborn
-	default:
-		e.outcome = refused
-	}
-	if err == nil && !unstarted && e.ended() && !e.started() && e.end.Cause != messages.CauseTerminated {
+	e.ran, e.never = err == nil && !unstarted, err != nil && !unstarted && !isCode(err, ofStillborn...)
+	if e.ran && e.ended() && !e.started() && e.end.Cause != messages.CauseTerminated {
 		l.complain(e, "its call has a result, and it never started: %s", e.end.EndRecord.String())
 	}
 }
@@ -127,7 +108,7 @@ func (l *ledger) note(event messages.Event) {
 	e := l.entries[from.Call]
 	if e == nil && l.unnamed != nil {
 		e = newEntry(l.unnamed.where, l.unnamed.want, l.unnamed.epoch)
-		e.outcome = accepted
+		e.ran = true
 		l.entries[from.Call] = e
 	}
 	if e == nil {
@@ -207,7 +188,7 @@ func (e *entry) judge(end messages.ExecEnded, disturbed, closing bool) string {
 		return "it has exited, but not been told to"
 	case end.Cause == messages.CauseTerminated && end.By == "":
 		return "nobody terminated it"
-	case end.Cause == messages.CauseSpawnFailed && (e.started() || !e.want.unborn && !disturbed && !closing && e.outcome == accepted):
+	case end.Cause == messages.CauseSpawnFailed && (e.started() || !e.want.unborn && !disturbed && !closing && e.ran):
 		return "it has started, or had to"
 	case end.Cause != messages.CauseExited && end.Cause != messages.CauseTerminated && end.Cause != messages.CauseSpawnFailed && !disturbed:
 		return "nothing has failed"
@@ -234,7 +215,7 @@ func (l *ledger) settle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.entries {
-		if e.outcome == refused {
+		if e.never {
 			if e.started() && !l.client.host.disturbed(e.epoch) {
 				l.complain(e, "its call was refused, and it ran as process %d", e.process)
 			}
@@ -250,7 +231,7 @@ func (l *ledger) settle() {
 		}
 		l.mu.Lock()
 		if late && !e.ended() {
-			l.complain(e, "no exec_ended came (process %d, outcome %d, %v)", e.process, e.outcome, e.seen)
+			l.complain(e, "no exec_ended came (process %d, ran %v, %v)", e.process, e.ran, e.seen)
 		}
 	}
 	l.client.host.tally.plus("commands", int64(len(l.entries)))

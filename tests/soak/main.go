@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"regexp"
@@ -34,7 +34,6 @@ func prepare(flags *flag.FlagSet) harness.Run {
 	flags.DurationVar(&a.duration, "duration", 10*time.Minute, "how long to work, `TIME`")
 	flags.Uint64Var(&a.seed, "seed", uint64(rand.Uint32()), "`NUMBER` from which all choices follow; drawn if it is not given, and short enough to type")
 	flags.IntVar(&a.parallel, "parallel", 8, "`N` workers at the same time")
-	asJSON := flags.Bool("json", false, "write the result as JSON")
 	only := flags.String("only", "", "use only the scenarios whose name matches `REGEXP`")
 	return func(ctx context.Context, rest []string, out io.Writer, progress *harness.Progress) (int, error) {
 		var err error
@@ -56,11 +55,10 @@ func prepare(flags *flag.FlagSet) harness.Run {
 			return 0, err
 		}
 		s.run(ctx)
-		r := s.report(ctx.Err() != nil)
-		if *asJSON {
-			return r.exitCode(), json.NewEncoder(out).Encode(r)
-		}
-		return r.exitCode(), r.writeTable(out)
+		code, text := s.result()
+		s.writeTable(out)
+		_, err = fmt.Fprint(out, "\n", text)
+		return code, err
 	}
 }
 

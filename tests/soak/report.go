@@ -68,93 +68,46 @@ func (t *tally) all() map[string]int64 {
 	return maps.Clone(t.counts)
 }
 
-// line is one quantity: the most under load, and numbers of quiet points.
-type line struct {
-	Quantity string `json:"quantity"`
-	Peak     int64  `json:"peak"`
-	Baseline int64  `json:"baseline"`
-	Early    int64  `json:"early"`
-	Late     int64  `json:"late"`
-	Worst    int64  `json:"worst"`
-	Last     int64  `json:"last"`
-	Allowed  *int64 `json:"allowed,omitempty"`
-	Verdict  string `json:"verdict"`
-
-	show func(int64) string
-}
-
-// report is the result of a run.
-type report struct {
-	Title       string           `json:"title"`
-	Seed        uint64           `json:"seed"`
-	Elapsed     float64          `json:"elapsedSeconds"`
-	QuietPoints int              `json:"quietPoints"`
-	Lines       []line           `json:"lines"`
-	Broken      int              `json:"broken"`
-	Faults      []string         `json:"faults,omitempty"`
-	Interrupted bool             `json:"interrupted,omitempty"`
-	Counts      map[string]int64 `json:"counts"`
-}
-
-func (s *soak) report(interrupted bool) *report {
-	r := &report{Title: s.title(), Seed: s.seed, Elapsed: time.Since(s.progress.Began).Seconds(), QuietPoints: len(s.judge.points),
-		Interrupted: interrupted, Counts: s.host.tally.all()}
-	r.Faults, r.Broken = s.faults.all()
-	for q := range quantities {
-		l := line{Quantity: facts[q].name, Peak: s.judge.peaks[q], Verdict: "-", show: facts[q].show}
-		if values := s.judge.of(q); len(values) > 0 {
-			quarter := (len(values) + 3) / 4
-			l.Baseline, l.Worst, l.Last = values[0], slices.Max(values), values[len(values)-1]
-			l.Early, l.Late = harness.Quantile(values[:quarter], 0.5), harness.Quantile(values[len(values)-quarter:], 0.5)
-		}
-		if limit, judged := s.judge.limit(q); judged {
-			l.Allowed, l.Verdict = &limit, "ok"
-			if l.Worst > limit {
-				l.Verdict = "DRIFT"
-			}
-		}
-		r.Lines = append(r.Lines, l)
+// result returns the exit code and the last sentence.
+func (s *soak) result() (code int, text string) {
+	code, text = harness.ExitOK, "Nothing drifted, and no invariant was broken"
+	list, broken := s.faults.all()
+	if s.interrupted {
+		code, text = harness.ExitFailed, text+", as far as this run came before it was interrupted"
 	}
-	return r
-}
-
-func (r *report) exitCode() int {
-	switch {
-	case r.Broken > 0:
-		return harness.ExitBroken
-	case r.Interrupted:
-		return harness.ExitFailed
-	default:
-		return harness.ExitOK
+	if broken > 0 {
+		code, text = harness.ExitBroken, fmt.Sprintf("%s\nBROKEN: %d complaints", strings.Join(list, "\n"), broken)
 	}
+	return code, text + fmt.Sprintf(" (seed %d).\n", s.seed)
 }
 
-func (r *report) writeTable(w io.Writer) error {
-	fmt.Fprintf(w, "%s\n%.0f s, %d quiet points\n\n", r.Title, r.Elapsed, r.QuietPoints)
+// writeTable shows each quantity: the most under load, and numbers of quiet points.
+func (s *soak) writeTable(w io.Writer) {
+	fmt.Fprintf(w, "%s\n%v, %d quiet points\n\n", s.title(), time.Since(s.progress.Began).Round(time.Second), len(s.judge.points))
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "QUANTITY\tPEAK\tBASELINE\tEARLY\tLATE\tWORST\tLAST\tALLOWED\tVERDICT")
-	for _, l := range r.Lines {
-		cells := []string{l.Quantity}
-		for _, v := range []int64{l.Peak, l.Baseline, l.Early, l.Late, l.Worst, l.Last} {
-			cells = append(cells, l.show(v))
+	for q := range quantities {
+		values := s.judge.of(q)
+		if len(values) == 0 {
+			break
 		}
-		allowed := "-"
-		if l.Allowed != nil {
-			allowed = l.show(*l.Allowed)
+		quarter, worst, allowed, verdict := (len(values)+3)/4, slices.Max(values), "-", "-"
+		if limit, judged := s.judge.limit(q); judged {
+			allowed, verdict = facts[q].show(limit), "ok"
+			if worst > limit {
+				verdict = "DRIFT"
+			}
 		}
-		fmt.Fprintln(table, strings.Join(append(cells, allowed, l.Verdict), "\t"))
+		fmt.Fprint(table, facts[q].name, "\t")
+		for _, v := range []int64{s.judge.peaks[q], values[0], harness.Quantile(values[:quarter], 0.5),
+			harness.Quantile(values[len(values)-quarter:], 0.5), worst, values[len(values)-1]} {
+			fmt.Fprint(table, facts[q].show(v), "\t")
+		}
+		fmt.Fprintf(table, "%s\t%s\n", allowed, verdict)
 	}
 	_ = table.Flush()
-	for _, name := range slices.Sorted(maps.Keys(r.Counts)) {
-		fmt.Fprintf(w, "%12d %s\n", r.Counts[name], name)
+	counts := s.host.tally.all()
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(w, "%12d %s\n", counts[name], name)
 	}
-	text := "\nNothing drifted, and no invariant was broken"
-	if r.Broken > 0 {
-		text = fmt.Sprintf("\n%s\nBROKEN: %d complaints", strings.Join(r.Faults, "\n"), r.Broken)
-	}
-	if r.Interrupted {
-		text += ", as far as this run came before it was interrupted"
-	}
-	_, err := fmt.Fprintf(w, "%s (seed %d).\n", text, r.Seed)
-	return err
 }

@@ -30,8 +30,7 @@ func scenarios() []scenario {
 	return []scenario{
 		{"short", 20, (*step).short}, {"run", 8, (*step).run}, {"flood", 12, (*step).flood}, {"watch", 8, (*step).watch},
 		{"background", 8, (*step).background}, {"talk", 6, (*step).talk}, {"copy", 6, (*step).copy}, {"signal", 8, (*step).signal},
-		{"terminate", 8, (*step).terminate}, {"kill", 6, (*step).kill}, {"prune", 3, (*step).prune}, {"session", 3, (*step).session},
-		{"replace", 2, (*step).replace}, {"executor", 4, (*step).executor}, {"mistakes", 4, (*step).mistakes}, {"look", 4, (*step).look},
+		{"terminate", 8, (*step).terminate}, {"kill", 6, (*step).kill}, {"prune", 3, (*step).prune}, {"replace", 4, (*step).replace}, {"executor", 4, (*step).executor}, {"mistakes", 4, (*step).mistakes}, {"look", 4, (*step).look},
 	}
 }
 
@@ -144,7 +143,6 @@ func (st *step) flood() {
 	command.Yield = new(messages.MinYield)
 	var j *job
 	st.within(0, 500, func(ctx context.Context) { j, _ = st.exec(ctx, command, want{codes: []int{code}, output: &f}) })
-	j.live()
 	for range st.between(0, 4) {
 		st.within(0, 50, func(ctx context.Context) {
 			result, err := st.client.session.Poll(ctx, messages.Poll{Process: j.id, NoTimeout: st.coin()})
@@ -342,7 +340,7 @@ func (st *step) copy() {
 func (st *step) signal() {
 	code := st.code()
 	script := fmt.Sprintf("trap 'exit %d' USR1; trap '' HUP WINCH; while :; do sleep 0.05; done", code)
-	j := st.begin(st.ctx, sh(st.coin(), script), want{codes: []int{code}, struck: true})
+	j := st.begin(sh(st.coin(), script), want{codes: []int{code}, struck: true})
 	numbers := []syscall.Signal{syscall.SIGUSR1, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL, syscall.SIGWINCH,
 		syscall.SIGSTOP, syscall.SIGCONT}
 	for range st.between(1, 5) {
@@ -368,7 +366,7 @@ func (st *step) terminate() {
 	if st.coin() {
 		j = st.start(command, want{codes: []int{code}})
 	} else {
-		j = st.begin(st.ctx, command, want{codes: []int{code}})
+		j = st.begin(command, want{codes: []int{code}})
 	}
 	if st.coin() {
 		st.within(0, 20, func(ctx context.Context) {
@@ -453,35 +451,31 @@ func (st *step) list() (living int) {
 	return living
 }
 
-// session opens a session. It closes the session while several users do things in it.
-func (st *step) session() {
-	st.in(execbus.SessionOptions{MaxProcesses: 16})
-	st.typed("pause", st.client.session.PauseYields(st.ctx))
+// replace closes a shared session, together with everything that other steps do in it, and puts a new one in its place. In between
+// calls of the old one begin and stop to wait.
+func (st *step) replace() {
+	old := st.client
+	st.in(execbus.SessionOptions{MaxProcesses: st.between(4, 20), ProtectedProcesses: st.between(1, 4)})
+	if !st.pool.slots[st.slot].CompareAndSwap(old, st.client) {
+		return // another step has replaced it
+	}
+	st.client = old
+	st.typed("pause", old.session.PauseYields(st.ctx))
 	var users sync.WaitGroup
-	for n := range st.between(1, 4) {
+	for n := range st.between(1, 4) { // so that there are calls
 		user := *st // with dice of its own
 		user.name, user.dice = fmt.Sprintf("%s.u%d", st.name, n), rand.New(rand.NewPCG(st.dice.Uint64(), st.dice.Uint64()))
 		todo := []func(*step){(*step).short, (*step).background, (*step).flood, (*step).watch, (*step).signal}[st.dice.IntN(5)]
 		users.Go(func() { user.do(todo) })
 	}
 	st.pause(st.millis(0, 100))
-	st.typed("resume", st.client.session.ResumeYields(st.ctx))
+	st.typed("resume", old.session.ResumeYields(st.ctx))
 	st.pause(st.millis(0, 300))
-	st.client.close(st.beyond())
+	old.close(st.beyond())
 	users.Wait()
-	if _, err := st.client.session.List(st.ctx); !isCode(err, messages.ErrClosed) && st.ctx.Err() == nil {
+	if _, err := old.session.List(st.ctx); !isCode(err, messages.ErrClosed) && st.ctx.Err() == nil {
 		st.fault("list in a closed session: %v", err)
 	}
-}
-
-// replace closes a shared session, together with everything that other steps do in it.
-func (st *step) replace() {
-	old, err := st.pool.swap(st.slot, execbus.SessionOptions{MaxProcesses: st.between(4, 20), ProtectedProcesses: st.between(1, 4)})
-	if err != nil {
-		st.fault("open session: %v", err)
-		return
-	}
-	old.close(st.beyond())
 }
 
 // executor uses an Executor instead of calls.
@@ -518,26 +512,28 @@ func (st *step) executor() {
 func (st *step) mistakes() {
 	j := st.start(sh(false, "sleep 20; exit 22"), want{codes: []int{22}})
 	s, known := st.client.session, j.id
-	_, missing := st.exec(st.ctx, messages.ExecCommand{Argv: []string{"/no/such/program"}}, want{unborn: true}, messages.ErrNoSuchProgram)
-	_, nothing := st.exec(st.ctx, messages.ExecCommand{}, want{unborn: true}, messages.ErrInvalidRequest)
-	if missing != nil || nothing != nil {
-		st.fault("what cannot be run was run")
+	refuse := func(code messages.ErrorCode, err error) {
+		if err == nil {
+			st.fault("no refusal with %s", code)
+		}
+		st.typed("a mistake", err, append([]messages.ErrorCode{code}, gone...)...)
 	}
-	_, poll := s.Poll(st.ctx, messages.Poll{Process: 1})
-	_, write := s.Write(st.ctx, messages.WriteStdin{Process: known, Bytes: []byte("x"), UntilTaken: true})
-	_, read := s.Read(st.ctx, messages.ReadOutput{Process: known})
-	for code, refusal := range map[messages.ErrorCode][]error{
-		messages.ErrUnknownProcess: {poll}, messages.ErrStdinClosed: {write},
-		messages.ErrNotATerminal:   {s.Resize(st.ctx, messages.Resize{Process: known, Size: messages.Size{}.OrDefault()})},
-		messages.ErrInvalidRequest: {read, s.Signal(st.ctx, messages.Signal{Process: known, Signal: 99})},
-	} {
-		for _, err := range refusal {
-			if err == nil {
-				st.fault("no refusal with %s", code)
-			}
-			st.typed("a mistake", err, append([]messages.ErrorCode{code}, gone...)...)
+	for code, command := range map[messages.ErrorCode]messages.ExecCommand{messages.ErrNoSuchProgram: {Argv: []string{"/no/such/program"}}, messages.ErrInvalidRequest: {}} {
+		unborn := st.ordered(&command.Call, want{unborn: true})
+		_, err := s.Exec(st.ctx, command)
+		unborn.accepted(st.ctx, "exec", false, err, code)
+		if err == nil {
+			st.fault("what cannot be run was run")
 		}
 	}
+	_, err := s.Poll(st.ctx, messages.Poll{Process: 1})
+	refuse(messages.ErrUnknownProcess, err)
+	_, err = s.Write(st.ctx, messages.WriteStdin{Process: known, Bytes: []byte("x"), UntilTaken: true})
+	refuse(messages.ErrStdinClosed, err)
+	_, err = s.Read(st.ctx, messages.ReadOutput{Process: known})
+	refuse(messages.ErrInvalidRequest, err)
+	refuse(messages.ErrNotATerminal, s.Resize(st.ctx, messages.Resize{Process: known, Size: messages.Size{}.OrDefault()}))
+	refuse(messages.ErrInvalidRequest, s.Signal(st.ctx, messages.Signal{Process: known, Signal: 99}))
 	j.terminate(messages.Terminate{Grace: new(time.Duration)})
 }
 

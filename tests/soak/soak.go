@@ -51,6 +51,8 @@ type soak struct {
 	hangs    sync.Once
 	ending   chan struct{} // nobody looks at the counts any more
 	watched  chan struct{}
+
+	interrupted bool
 }
 
 func newSoak(a arguments, progress *harness.Progress) (*soak, error) {
@@ -93,7 +95,8 @@ func (s *soak) run(ctx context.Context) {
 	steps, all := make([]int, s.parallel), matching(s.only) // the steps by worker: taken so far
 	for n := 0; ok; n++ {
 		s.quiet(ctx)
-		if ctx.Err() != nil || s.faults.tooMany() || time.Since(began) >= s.duration {
+		s.interrupted = ctx.Err() != nil
+		if s.interrupted || s.faults.tooMany() || time.Since(began) >= s.duration {
 			s.end()
 			return
 		}
@@ -136,8 +139,7 @@ func (s *soak) warmUp(p *pool) supply {
 // step makes a step, in one of the sessions that all workers share or in the one that lives longest.
 func (s *soak) step(p *pool, dice *rand.Rand, name string, chosen scenario, home bool) *step {
 	slot := dice.IntN(len(p.slots))
-	c := <-p.slots[slot]
-	p.slots[slot] <- c
+	c := p.slots[slot].Load()
 	if home {
 		c = s.home
 	}
@@ -244,11 +246,14 @@ func (s *soak) probe(ctx context.Context) {
 	for i, tty := range []bool{true, false} {
 		st := &step{ctx: ctx, host: s.host, client: s.home, dice: s.dice(0, i), name: fmt.Sprintf("quiet%d.%d", len(s.judge.points), i),
 			scenario: scenario{name: "probe"}, epoch: s.host.epoch.Load()}
+		ran := false
 		st.do(func(st *step) {
-			if _, result := st.exec(ctx, sh(tty, "exit 23"), want{codes: []int{23}, output: &flood{tty: tty}}); result == nil {
-				st.fault("no command can be run at a quiet point")
-			}
+			_, result := st.exec(ctx, sh(tty, "exit 23"), want{codes: []int{23}, output: &flood{tty: tty}})
+			ran = result != nil
 		})
+		if !ran {
+			st.fault("no command can be run at a quiet point")
+		}
 	}
 	s.home.ledger.settle()
 }

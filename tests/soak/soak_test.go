@@ -3,11 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,47 +17,48 @@ import (
 	"github.com/execbus/execbus/tests/harness"
 )
 
-// soakRun runs the command as its main does.
-func soakRun(t *testing.T, ctx context.Context, args ...string) (code int, r report) {
+// soaked runs a soak.
+func soaked(t *testing.T, ctx context.Context, a arguments) (s *soak, code int) {
 	t.Helper()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("the soak reads /proc, which only Linux has")
 	}
-	var out, progress bytes.Buffer
-	code = command.Execute(ctx, append(args, "-json"), &out, &progress)
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		t.Fatalf("exit code %d, no JSON: %v\n%s", code, err, &progress)
+	var said bytes.Buffer
+	s, err := newSoak(a, harness.NewProgress(&said))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if t.Failed() || code != harness.ExitOK {
-		t.Logf("%s", &progress)
+	s.run(ctx)
+	code, text := s.result()
+	if _, broken := s.faults.all(); broken > 0 {
+		t.Errorf("%s\n%s", &said, text)
 	}
-	return code, r
+	return s, code
 }
 
 func TestSmallSoak(t *testing.T) {
-	for _, duration := range []string{"3s", "6s", "12s"} { // a busy machine needs longer
-		code, r := soakRun(t, t.Context(), "-duration", duration, "-parallel", "4", "-seed", "1")
-		if code != harness.ExitOK || r.Broken > 0 {
-			t.Fatalf("exit code %d: %d complaints", code, r.Broken)
+	for _, duration := range []time.Duration{3 * time.Second, 6 * time.Second, 12 * time.Second} { // a busy machine needs longer
+		s, code := soaked(t, t.Context(), arguments{duration: duration, parallel: 4, seed: 1, only: regexp.MustCompile("")})
+		if code != harness.ExitOK {
+			t.Fatalf("exit code %d", code)
 		}
-		undone := slices.DeleteFunc(scenarios(), func(s scenario) bool { return r.Counts["step: "+s.name] > 0 })
-		if r.QuietPoints >= 3 && r.Counts["commands"] >= 100 && r.Counts["bytes checked"] > 0 && len(undone) == 0 {
-			break
+		counts := s.host.tally.all()
+		undone := slices.DeleteFunc(scenarios(), func(s scenario) bool { return counts["step: "+s.name] > 0 })
+		var table bytes.Buffer
+		if s.writeTable(&table); len(s.judge.points) >= 3 && counts["commands"] >= 100 && counts["bytes checked"] > 0 && len(undone) == 0 && strings.Contains(table.String(), "ok\n") {
+			return
 		}
-		if said := fmt.Sprintf("it did little in %s: %d quiet points, %d scenarios left out, %v", duration, r.QuietPoints, len(undone), r.Counts); duration == "12s" {
-			t.Error(said)
-		} else {
-			t.Log(said)
-		}
+		t.Logf("it did little in %s: %d scenarios left out\n%s", duration, len(undone), &table)
 	}
+	t.Error("it did too little each time")
 }
 
 func TestInterruptedRunCleansUpAndSaysSo(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	code, r := soakRun(t, ctx, "-duration", "1h", "-parallel", "2", "-only", "short|copy|terminate")
-	if code != harness.ExitFailed || !r.Interrupted || r.Broken > 0 {
-		t.Errorf("exit code %d, interrupted %v, %d complaints: %v", code, r.Interrupted, r.Broken, r.Faults)
+	s, code := soaked(t, ctx, arguments{duration: time.Hour, parallel: 2, only: regexp.MustCompile("short|copy|terminate")})
+	if _, text := s.result(); code != harness.ExitFailed || !strings.Contains(text, "interrupted") {
+		t.Errorf("exit code %d: %s", code, text)
 	}
 }
 

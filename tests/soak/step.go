@@ -169,12 +169,12 @@ func sh(tty bool, script string) messages.ExecCommand {
 	return messages.ExecCommand{Argv: []string{"sh", "-c", script}, TTY: tty}
 }
 
-// exec runs a command, and returns nothing if it was refused. The result is nil too if the call was cancelled.
-func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want, allowed ...messages.ErrorCode) (*job, *messages.Result) {
+// exec runs a command. It ends the step if that was refused. The result is nil if the call was cancelled.
+func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want) (*job, *messages.Result) {
 	j := st.ordered(&command.Call, w)
 	result, err := st.client.session.Exec(ctx, command)
-	if !j.accepted(ctx, "exec", err == nil && result.Waiting != "", err, allowed...) {
-		return j.known(), nil
+	if !j.accepted(ctx, "exec", err == nil && result.Waiting != "", err) {
+		return j.live(), nil
 	}
 	if result.Call != j.call {
 		st.fault("exec: the answer is to the call %q, want %q", result.Call, j.call)
@@ -187,11 +187,11 @@ func (st *step) exec(ctx context.Context, command messages.ExecCommand, w want, 
 	return j, result
 }
 
-// begin runs a command whose first call answers soon, and ends the step if that was refused.
-func (st *step) begin(ctx context.Context, command messages.ExecCommand, w want) *job {
+// begin runs a command whose first call answers soon.
+func (st *step) begin(command messages.ExecCommand, w want) *job {
 	command.Yield = new(messages.MinYield)
-	j, _ := st.exec(ctx, command, w)
-	return j.live()
+	j, _ := st.exec(st.ctx, command, w)
+	return j
 }
 
 // start starts a command and takes no output. It ends the step if the command was refused, or if the call was cancelled before
@@ -202,12 +202,12 @@ func (st *step) start(command messages.ExecCommand, w want) *job {
 	if j.accepted(st.ctx, "start", false, err) {
 		j.id = process.ID()
 	}
-	return j.known().live()
+	return j.live()
 }
 
 // live ends the step if there is no process.
 func (j *job) live() *job {
-	if j == nil || !j.identify() {
+	if j.id == 0 {
 		panic(over{})
 	}
 	return j
@@ -242,31 +242,6 @@ func (j *job) accepted(ctx context.Context, op string, waits bool, err error, al
 	j.waiting = waits || j.id != 0
 	j.client.ledger.answered(j.entry, err, j.waiting)
 	return !cancelled && j.typed(op, err, append(allowed, messages.ErrLimitReached)...)
-}
-
-// known returns the job if it has a process, and otherwise nil.
-func (j *job) known() *job {
-	if j.id == 0 {
-		return nil
-	}
-	return j
-}
-
-// identify waits until the process is known.
-func (j *job) identify() bool {
-	if j.id != 0 {
-		return true
-	}
-	select {
-	case <-j.entry.startedCh:
-	case <-j.entry.endedCh:
-	case <-j.ctx.Done():
-		return false
-	}
-	j.client.ledger.mu.Lock()
-	defer j.client.ledger.mu.Unlock()
-	j.id = j.entry.process
-	return j.id != 0
 }
 
 // took checks the output of an answer.
