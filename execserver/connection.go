@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,7 +113,7 @@ func (c *connection) notified(message wire.Message) error {
 		c.initialized = true
 		return nil
 	case message.Method == wire.ProcessAcknowledge && c.initialized:
-		var params wire.AcknowledgeParams
+		var params wire.SeqParams
 		if wire.DecodeParams(message.Params, &params) != nil {
 			return errProtocol
 		}
@@ -159,7 +160,8 @@ func (c *connection) room(params json.RawMessage) error {
 }
 
 func (c *connection) begin(message wire.Message) (result any, later later, err error) {
-	m, known := methods[message.Method]
+	begin, known := methods[message.Method]
+	family, _, _ := strings.Cut(message.Method, "/")
 	switch {
 	case message.Method == wire.Initialize:
 		later, err = c.initialize(message.Params)
@@ -167,11 +169,11 @@ func (c *connection) begin(message wire.Message) (result any, later later, err e
 	case !known:
 		return nil, nil, wire.Refuse(wire.UnknownMethod, "the method %.80q is not known", message.Method)
 	case c.session == nil:
-		return nil, nil, wire.Refuse(wire.InvalidRequest, "the client must call initialize before it uses %s methods", m.family)
+		return nil, nil, wire.Refuse(wire.InvalidRequest, "the client must call initialize before it uses %s methods", families[family])
 	case !c.initialized:
-		return nil, nil, wire.Refuse(wire.InvalidRequest, "the client must send initialized before it uses %s methods", m.family)
+		return nil, nil, wire.Refuse(wire.InvalidRequest, "the client must send initialized before it uses %s methods", families[family])
 	}
-	return m.begin(c, message.Params)
+	return begin(c, message.Params)
 }
 
 // initialize opens or resumes a session.

@@ -235,7 +235,7 @@ func TestWithFlowAProcessWaitsForAcknowledgements(t *testing.T) {
 		if !strings.HasPrefix(floodText, text) {
 			t.Fatal("the output is not in order")
 		}
-		c.tell(wire.ProcessAcknowledge, wire.AcknowledgeParams{ProcessID: "p", Seq: upTo})
+		c.tell(wire.ProcessAcknowledge, wire.SeqParams{ProcessID: "p", Seq: upTo})
 		ask[wire.StatusResult](t, c, wire.EnvironmentStatus, nil) // it has arrived
 	}
 }
@@ -273,7 +273,7 @@ func TestASessionHasALimitOfUnacknowledgedProcesses(t *testing.T) {
 		}
 	}
 	refused(t, c, wire.ProcessStart, startParams("third", "true"), wire.Internal, "not acknowledged")
-	c.tell(wire.ProcessAcknowledge, wire.AcknowledgeParams{ProcessID: "second", Seq: end.Seq})
+	c.tell(wire.ProcessAcknowledge, wire.SeqParams{ProcessID: "second", Seq: end.Seq})
 	c.start(startParams("third", "true"))
 }
 

@@ -174,7 +174,9 @@ func (s *Server) Handler(token string) http.Handler {
 			connections.Refuse(w, http.StatusUnauthorized, "the token is missing or wrong; send it as Authorization: Bearer TOKEN, or as ?token=TOKEN")
 		default:
 			connections.Admit(r.Context())
-			s.upgrade(w, r)
+			if conn, err := wire.Accept(w, r, s.options.MaxMessage); err == nil { // otherwise it has been answered
+				_ = s.serve(s.ctx, conn, false)
+			}
 		}
 	})
 }
@@ -187,14 +189,6 @@ func hasToken(r *http.Request, want [sha256.Size]byte) bool {
 	}
 	got := sha256.Sum256([]byte(said))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
-}
-
-func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
-	conn, err := wire.Accept(w, r, s.options.MaxMessage)
-	if err != nil {
-		return // it has been answered
-	}
-	_ = s.serve(s.ctx, conn, false)
 }
 
 // ServeUnix serves clients of a unix socket, whose messages are lines, until ctx ends or the listener is closed. It closes the

@@ -11,48 +11,47 @@ import (
 // later is the part of a request that may wait. Its context ends with the connection.
 type later func(ctx context.Context) (any, error)
 
-// method is how a request is handled.
-type method struct {
-	family string // for the errors of a handshake
-	// begin is called in the order of the requests, and must not wait. It either answers, or returns the part that may wait if there
-	// is room for that.
-	begin func(c *connection, params json.RawMessage) (any, later, error)
-}
+// method begins a request. It is called in the order of the requests, and must not wait. It either answers, or returns the part that may
+// wait if there is room for that.
+type method = func(c *connection, params json.RawMessage) (any, later, error)
+
+// families are the kinds of methods, by their first words, for the errors of a handshake.
+var families = map[string]string{"process": "exec", "environment": "environment", "fs": "filesystem"}
 
 // methods are all requests except initialize.
 var methods = map[string]method{
-	wire.ProcessStart:      {"exec", slow(start)},
-	wire.ProcessRead:       {"exec", slow(read)},
-	wire.ProcessWrite:      {"exec", ordered(write, func(p wire.WriteParams) (string, bool) { return p.ProcessID, p.UntilTaken })},
-	wire.ProcessSignal:     {"exec", ordered(signal, func(p wire.SignalParams) (string, bool) { return p.ProcessID, false })},
-	wire.ProcessTerminate:  {"exec", quick(terminate)},
-	wire.ProcessResize:     {"exec", ordered(resize, func(p wire.ResizeParams) (string, bool) { return p.ProcessID, false })},
-	wire.ProcessCloseStdin: {"exec", ordered(closeStdin, func(p wire.CloseStdinParams) (string, bool) { return p.ProcessID, true })},
+	wire.ProcessStart:      slow(start),
+	wire.ProcessRead:       slow(read),
+	wire.ProcessWrite:      ordered(write, func(p wire.WriteParams) (string, bool) { return p.ProcessID, p.UntilTaken }),
+	wire.ProcessSignal:     ordered(signal, func(p wire.SignalParams) (string, bool) { return p.ProcessID, false }),
+	wire.ProcessTerminate:  quick(terminate),
+	wire.ProcessResize:     ordered(resize, func(p wire.ResizeParams) (string, bool) { return p.ProcessID, false }),
+	wire.ProcessCloseStdin: ordered(closeStdin, func(p wire.CloseStdinParams) (string, bool) { return p.ProcessID, true }),
 
-	wire.EnvironmentInfo:    {"environment", slow(info)},
-	wire.EnvironmentStatus:  {"environment", quick(status)},
-	wire.EnvironmentMachine: {"environment", slow(machine)},
-	wire.EnvironmentProgram: {"environment", slow(program)},
-	wire.EnvironmentPath:    {"environment", slow(path)},
-	wire.EnvironmentLeads:   {"environment", slow(leads)},
-	wire.EnvironmentEnclose: {"environment", slow(enclose)},
+	wire.EnvironmentInfo:    slow(info),
+	wire.EnvironmentStatus:  quick(status),
+	wire.EnvironmentMachine: slow(machine),
+	wire.EnvironmentProgram: slow(program),
+	wire.EnvironmentPath:    slow(path),
+	wire.EnvironmentLeads:   slow(leads),
+	wire.EnvironmentEnclose: slow(enclose),
 
-	wire.ReadFile:        {"filesystem", slow(readFile)},
-	wire.WriteFile:       {"filesystem", slow(writeFile)},
-	wire.CreateDirectory: {"filesystem", slow(createDirectory)},
-	wire.GetMetadata:     {"filesystem", slow(getMetadata)},
-	wire.ReadDirectory:   {"filesystem", slow(readDirectory)},
-	wire.Remove:          {"filesystem", slow(remove)},
-	wire.Copy:            {"filesystem", slow(copyFiles)},
-	wire.Canonicalize:    {"filesystem", slow(canonicalize)},
-	wire.Walk:            {"filesystem", slow(walk)},
-	wire.OpenFile:        {"filesystem", slow(openFile)},
-	wire.ReadBlock:       {"filesystem", slow(readBlock)},
-	wire.CloseFile:       {"filesystem", slow(closeFile)},
+	wire.ReadFile:        slow(readFile),
+	wire.WriteFile:       slow(writeFile),
+	wire.CreateDirectory: slow(createDirectory),
+	wire.GetMetadata:     slow(getMetadata),
+	wire.ReadDirectory:   slow(readDirectory),
+	wire.Remove:          slow(remove),
+	wire.Copy:            slow(copyFiles),
+	wire.Canonicalize:    slow(canonicalize),
+	wire.Walk:            slow(walk),
+	wire.OpenFile:        slow(openFile),
+	wire.ReadBlock:       slow(readBlock),
+	wire.CloseFile:       slow(closeFile),
 }
 
 // quick is a method that is answered at once.
-func quick[P any](do func(c *connection, params P) (any, error)) func(*connection, json.RawMessage) (any, later, error) {
+func quick[P any](do func(c *connection, params P) (any, error)) method {
 	return func(c *connection, raw json.RawMessage) (any, later, error) {
 		params, err := decode[P](raw)
 		if err != nil {
@@ -64,7 +63,7 @@ func quick[P any](do func(c *connection, params P) (any, error)) func(*connectio
 }
 
 // slow is a method that may wait.
-func slow[P any](begin func(c *connection, params P) (later, error)) func(*connection, json.RawMessage) (any, later, error) {
+func slow[P any](begin func(c *connection, params P) (later, error)) method {
 	return func(c *connection, raw json.RawMessage) (any, later, error) {
 		params, err := decode[P](raw)
 		if err == nil {
@@ -81,7 +80,7 @@ func slow[P any](begin func(c *connection, params P) (later, error)) func(*conne
 // ordered is a method about a process that takes effect after the start of the process, and after everything before it on the connection
 // that concerns the process. Until then the request waits. do gets nil if there is no such process, and must not wait. about returns
 // the process's id, and whether the request may wait in any case.
-func ordered[P any](do func(p *process, params P) (any, later, error), about func(P) (string, bool)) func(*connection, json.RawMessage) (any, later, error) {
+func ordered[P any](do func(p *process, params P) (any, later, error), about func(P) (string, bool)) method {
 	return func(c *connection, raw json.RawMessage) (any, later, error) {
 		params, err := decode[P](raw)
 		if err != nil {

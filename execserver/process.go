@@ -108,11 +108,11 @@ func (p *process) settle() (over bool) {
 	}
 	if p.drained && !p.told {
 		p.told = true
-		p.mark(wire.ProcessDrained, wire.DrainedParams{ProcessID: p.id, Seq: p.past.next()})
+		p.mark(wire.ProcessDrained, wire.SeqParams{ProcessID: p.id, Seq: p.past.next()})
 	}
 	if p.silent && !p.closed {
 		p.closed = true
-		p.past.add(entry{method: wire.ProcessClosed, params: wire.ClosedParams{ProcessID: p.id, Seq: p.past.next()}})
+		p.past.add(entry{method: wire.ProcessClosed, params: wire.SeqParams{ProcessID: p.id, Seq: p.past.next()}})
 	}
 	if over = p.closed && p.tree != nil && !p.over; over {
 		p.over = true

@@ -227,7 +227,7 @@ func TestWhatIsNotAcknowledgedIsSentAgain(t *testing.T) {
 		c.write("p", text)
 		c.says("p", text)
 	}
-	c.tell(wire.ProcessAcknowledge, wire.AcknowledgeParams{ProcessID: "p", Seq: 1})
+	c.tell(wire.ProcessAcknowledge, wire.SeqParams{ProcessID: "p", Seq: 1})
 	c.write("p", "four")
 	c.says("p", "four")
 	c.close()

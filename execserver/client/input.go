@@ -64,7 +64,7 @@ func (c *child) CloseStdin(done func(error)) {
 }
 
 func (c *child) submit(w *write) {
-	overtaken, err := c.input.admit(w, c.launch)
+	overtaken, err := c.admit(w)
 	for _, other := range overtaken {
 		c.input.finish(other, 0, errOvertaken)
 	}
@@ -72,15 +72,13 @@ func (c *child) submit(w *write) {
 		w.done(0, err)
 		return
 	}
-	if !w.deadline.IsZero() {
-		c.input.arm(w, time.AfterFunc(max(0, time.Until(w.deadline))+slack, func() { c.expire(w) }))
-	}
 	c.flush()
 }
 
 // admit counts a write. A key that a terminal usually turns into a signal does not wait: the waiting writes are given up for it, as
 // the terminal would discard them.
-func (in *input) admit(w *write, launch ptyio.Launch) (overtaken []*write, err error) {
+func (c *child) admit(w *write) (overtaken []*write, err error) {
+	in, launch := &c.input, c.launch
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch {
@@ -104,22 +102,14 @@ func (in *input) admit(w *write, launch ptyio.Launch) (overtaken []*write, err e
 	in.waiting = append(in.waiting, w)
 	in.pending += len(w.bytes)
 	in.closed = in.closed || w.finish
+	if !w.deadline.IsZero() {
+		w.expiry = time.AfterFunc(max(0, time.Until(w.deadline))+slack, func() { c.expire(w) })
+	}
 	return overtaken, nil
 }
 
 // signalKeys are Ctrl-C, Ctrl-\ and Ctrl-Z.
 var signalKeys = []byte{0x03, 0x1c, 0x1a}
-
-// arm sets the timer of a write, or stops the timer if the write is already over.
-func (in *input) arm(w *write, expiry *time.Timer) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if _, waits := in.writes[w]; waits {
-		w.expiry = expiry
-	} else {
-		expiry.Stop()
-	}
-}
 
 // flush sends the writes that may be sent. It begins the calls under the lock, so that they keep their order.
 func (c *child) flush() {

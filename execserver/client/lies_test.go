@@ -39,7 +39,7 @@ var lies = map[string]struct {
 	"a hole":                      {tell: func(p *peer, l *log) { p.chunk(l, 2, "x") }, says: "after event 0"},
 	"two ends":                    {tell: func(p *peer, l *log) { p.exit(l, 1, 0); p.close(l, 2); p.close(l, 3) }, says: "happens once"},
 	"an end without an exit":      {tell: func(p *peer, l *log) { p.close(l, 1) }, says: "has not exited"},
-	"a drain without an exit":     {tell: func(p *peer, l *log) { p.tell(wire.ProcessDrained, wire.DrainedParams{ProcessID: l.id, Seq: 1}) }, says: "has not exited"},
+	"a drain without an exit":     {tell: func(p *peer, l *log) { p.tell(wire.ProcessDrained, wire.SeqParams{ProcessID: l.id, Seq: 1}) }, says: "has not exited"},
 	"output after its end":        {tell: func(p *peer, l *log) { p.exit(l, 1, 0); p.close(l, 2); p.chunk(l, 3, "x") }, says: "after the end"},
 	"the last without the end":    {tell: func(p *peer, l *log) { p.exit(l, 1, 0); p.end(l, 2) }, says: "whose output has not"},
 	"a flood beyond the window":   {tell: flood, says: "acknowledged"},

@@ -506,7 +506,7 @@ func (l *link) pop() (text []byte) {
 	defer l.mu.Unlock()
 	for process, seq := range l.acks {
 		delete(l.acks, process)
-		text, _ = wire.AppendNotification(nil, wire.ProcessAcknowledge, wire.AcknowledgeParams{ProcessID: process, Seq: seq})
+		text, _ = wire.AppendNotification(nil, wire.ProcessAcknowledge, wire.SeqParams{ProcessID: process, Seq: seq})
 		return text
 	}
 	switch {

@@ -22,7 +22,7 @@ func TestEventsOfAServerWithFlowAreToldAsTheyAre(t *testing.T) {
 		Denial: &messages.Denial{Operation: "write"}, Limit: messages.LimitMemory})
 	p.tell(wire.ProcessBackground, wire.BackgroundParams{ProcessID: l.id, Seq: 3, Count: 2})
 	p.chunk(l, 4, "two")
-	p.tell(wire.ProcessDrained, wire.DrainedParams{ProcessID: l.id, Seq: 5})
+	p.tell(wire.ProcessDrained, wire.SeqParams{ProcessID: l.id, Seq: 5})
 	p.close(l, 6)
 	p.end(l, 7)
 	exited, tree := l.ended(t)
@@ -263,7 +263,7 @@ func (p *peer) acknowledged(l *log) uint64 {
 		p.t.Fatal(err)
 	}
 	m, _ := wire.Parse(text)
-	var params wire.AcknowledgeParams
+	var params wire.SeqParams
 	if err := json.Unmarshal(m.Params, &params); err != nil || m.Method != wire.ProcessAcknowledge || params.ProcessID != l.id {
 		p.t.Fatalf("%s", text)
 	}

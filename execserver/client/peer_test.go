@@ -375,7 +375,7 @@ func (p *peer) exit(l *log, seq uint64, code int) {
 
 func (p *peer) close(l *log, seq uint64) {
 	p.t.Helper()
-	p.tell(wire.ProcessClosed, wire.ClosedParams{ProcessID: l.id, Seq: seq})
+	p.tell(wire.ProcessClosed, wire.SeqParams{ProcessID: l.id, Seq: seq})
 }
 
 func (p *peer) end(l *log, seq uint64) {

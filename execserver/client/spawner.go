@@ -286,13 +286,12 @@ func (s *spawner) notified(method string, params []byte) error {
 		return notice(s, method, params, func(m *wire.BackgroundParams) (string, item) {
 			return m.ProcessID, item{kind: background, count: int64(max(0, m.Count)), seq: m.Seq}
 		})
-	case wire.ProcessDrained:
-		return notice(s, method, params, func(m *wire.DrainedParams) (string, item) {
+	case wire.ProcessDrained, wire.ProcessClosed:
+		return notice(s, method, params, func(m *wire.SeqParams) (string, item) {
+			if method == wire.ProcessClosed {
+				return m.ProcessID, item{kind: closed, seq: m.Seq}
+			}
 			return m.ProcessID, item{kind: drained, seq: m.Seq}
-		})
-	case wire.ProcessClosed:
-		return notice(s, method, params, func(m *wire.ClosedParams) (string, item) {
-			return m.ProcessID, item{kind: closed, seq: m.Seq}
 		})
 	case wire.ProcessEnded:
 		return notice(s, method, params, func(m *wire.EndedParams) (string, item) {

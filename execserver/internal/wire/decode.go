@@ -12,9 +12,6 @@ import (
 	tokens "github.com/segmentio/encoding/json"
 )
 
-// Checker is implemented by types that check their values.
-type Checker interface{ Check() error }
-
 // DecodeParams reads parameters or a result. Its error is a *Fault that names the field. Unknown members are ignored, except in a
 // field with the tag "strict", where ignoring one might grant more than was meant.
 func DecodeParams(raw json.RawMessage, into any) error {
@@ -51,7 +48,7 @@ func decode(raw []byte, into any, path string, strict bool) error {
 	if err := decodeStruct(raw, target, path, strict); err != nil {
 		return err
 	}
-	if checked, is := into.(Checker); is {
+	if checked, is := into.(interface{ Check() error }); is {
 		if err := checked.Check(); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}

@@ -160,12 +160,6 @@ type CloseStdinParams struct {
 	ProcessID string `json:"processId"`
 }
 
-// AcknowledgeParams are the parameters of process/acknowledge: the server need no longer keep the events up to Seq.
-type AcknowledgeParams struct {
-	ProcessID string `json:"processId"`
-	Seq       uint64 `json:"seq"`
-}
-
 // Empty is the result of a request that returns nothing.
 type Empty struct{}
 
@@ -201,14 +195,9 @@ type BackgroundParams struct {
 	Count     int    `json:"count"`
 }
 
-// DrainedParams are the parameters of process/drained: all output of the leader has been sent.
-type DrainedParams struct {
-	ProcessID string `json:"processId"`
-	Seq       uint64 `json:"seq"`
-}
-
-// ClosedParams are the parameters of process/closed: the leader has exited, and no more output will come.
-type ClosedParams struct {
+// SeqParams are the parameters of three notifications: process/drained, all output of the leader has been sent; process/closed, the
+// leader has exited, and no more output will come; and process/acknowledge, the server need no longer keep the events up to Seq.
+type SeqParams struct {
 	ProcessID string `json:"processId"`
 	Seq       uint64 `json:"seq"`
 }
