@@ -476,21 +476,19 @@ func (s *session) keep(key string, fresh ptyio.Enclosure) (ptyio.Enclosure, erro
 }
 
 // enclose looks up where the paths of a sandbox lead, and answers with the enforcement that a start would get.
-func enclose(c *connection, params wire.EncloseParams) (later, error) {
+func enclose(ctx context.Context, c *connection, params wire.EncloseParams) (any, error) {
 	s := c.session
-	return func(ctx context.Context) (any, error) {
-		enclosure, err := s.enclosure(ctx, &params.Sandbox)
-		if err != nil {
-			return nil, err
-		}
-		launch := ptyio.Launch{Sandbox: enclosure}
-		if params.Limits != nil {
-			launch.Limits = *params.Limits
-		}
-		enforced, err := s.server.spawner.Can(launch)
-		if typed, is := errors.AsType[*messages.Error](err); is {
-			return wire.EncloseResult{Error: typed}, nil
-		}
-		return wire.EncloseResult{Enforced: &enforced}, err
-	}, nil
+	enclosure, err := s.enclosure(ctx, &params.Sandbox)
+	if err != nil {
+		return nil, err
+	}
+	launch := ptyio.Launch{Sandbox: enclosure}
+	if params.Limits != nil {
+		launch.Limits = *params.Limits
+	}
+	enforced, err := s.server.spawner.Can(launch)
+	if typed, is := errors.AsType[*messages.Error](err); is {
+		return wire.EncloseResult{Error: typed}, nil
+	}
+	return wire.EncloseResult{Enforced: &enforced}, err
 }

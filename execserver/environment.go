@@ -19,9 +19,7 @@ import (
 const fallbackShell = "/bin/sh"
 
 // info describes the machine for clients of any kind.
-func info(c *connection, _ wire.Empty) (later, error) {
-	return func(ctx context.Context) (any, error) { return c.server.info(ctx) }, nil
-}
+func info(ctx context.Context, c *connection, _ wire.Empty) (any, error) { return c.server.info(ctx) }
 
 func (s *Server) info(ctx context.Context) (*wire.InfoResult, error) {
 	shell, err := s.userShell(ctx)
@@ -58,54 +56,46 @@ func (s *Server) environment(ctx context.Context) ([]string, error) {
 func status(*connection, wire.Empty) (any, error) { return wire.StatusResult{Status: wire.Ready}, nil }
 
 // machine answers with the parts of a ptyio.Resolver that do not change.
-func machine(c *connection, _ wire.Empty) (later, error) {
-	return func(ctx context.Context) (any, error) {
-		resolver := c.server.spawner.Resolver()
-		shell, err := resolver.UserShell(ctx)
-		if err != nil {
-			return nil, err
-		}
-		environment, err := c.server.environment(ctx)
-		if err != nil {
-			return nil, err
-		}
-		trusted, err := resolver.TrustedDirs(ctx)
-		return wire.MachineResult{UserShell: shell, Environment: append([]string{}, environment...), TrustedDirs: append([]string{}, trusted...)}, err
-	}, nil
+func machine(ctx context.Context, c *connection, _ wire.Empty) (any, error) {
+	resolver := c.server.spawner.Resolver()
+	shell, err := resolver.UserShell(ctx)
+	if err != nil {
+		return nil, err
+	}
+	environment, err := c.server.environment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	trusted, err := resolver.TrustedDirs(ctx)
+	return wire.MachineResult{UserShell: shell, Environment: append([]string{}, environment...), TrustedDirs: append([]string{}, trusted...)}, err
 }
 
 // program finds a program.
-func program(c *connection, params wire.ProgramParams) (later, error) {
-	return func(ctx context.Context) (any, error) {
-		path, err := c.server.spawner.Resolver().Program(ctx, params.Name, params.Dir, params.Path)
-		if typed, is := errors.AsType[*messages.Error](err); is && typed.Code != messages.ErrCancelled {
-			return wire.ProgramResult{Error: typed}, nil
-		}
-		return wire.ProgramResult{Path: path}, err
-	}, nil
+func program(ctx context.Context, c *connection, params wire.ProgramParams) (any, error) {
+	path, err := c.server.spawner.Resolver().Program(ctx, params.Name, params.Dir, params.Path)
+	if typed, is := errors.AsType[*messages.Error](err); is && typed.Code != messages.ErrCancelled {
+		return wire.ProgramResult{Error: typed}, nil
+	}
+	return wire.ProgramResult{Path: path}, err
 }
 
 // path describes the file at a path.
-func path(c *connection, params wire.PathParams) (later, error) {
-	return func(ctx context.Context) (any, error) {
-		resolver := c.server.spawner.Resolver()
-		file, err := resolver.IsFile(ctx, params.Path)
-		if err != nil {
-			return nil, err
-		}
-		dir, err := resolver.IsDir(ctx, params.Path)
-		return wire.PathResult{IsFile: file, IsDirectory: dir}, err
-	}, nil
+func path(ctx context.Context, c *connection, params wire.PathParams) (any, error) {
+	resolver := c.server.spawner.Resolver()
+	file, err := resolver.IsFile(ctx, params.Path)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := resolver.IsDir(ctx, params.Path)
+	return wire.PathResult{IsFile: file, IsDirectory: dir}, err
 }
 
 // leads says where a path leads.
-func leads(c *connection, params wire.PathParams) (later, error) {
-	return func(ctx context.Context) (any, error) {
-		follower, is := c.server.spawner.Resolver().(ptyio.Follower)
-		if !is {
-			return wire.LeadsResult{}, nil
-		}
-		path, err := follower.Leads(ctx, params.Path)
-		return wire.LeadsResult{Path: path}, err
-	}, nil
+func leads(ctx context.Context, c *connection, params wire.PathParams) (any, error) {
+	follower, is := c.server.spawner.Resolver().(ptyio.Follower)
+	if !is {
+		return wire.LeadsResult{}, nil
+	}
+	path, err := follower.Leads(ctx, params.Path)
+	return wire.LeadsResult{Path: path}, err
 }

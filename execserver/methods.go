@@ -28,13 +28,13 @@ var methods = map[string]method{
 	wire.ProcessResize:     ordered(resize, func(p wire.ResizeParams) (string, bool) { return p.ProcessID, false }),
 	wire.ProcessCloseStdin: ordered(closeStdin, func(p wire.CloseStdinParams) (string, bool) { return p.ProcessID, true }),
 
-	wire.EnvironmentInfo:    slow(info),
+	wire.EnvironmentInfo:    query(info),
 	wire.EnvironmentStatus:  quick(status),
-	wire.EnvironmentMachine: slow(machine),
-	wire.EnvironmentProgram: slow(program),
-	wire.EnvironmentPath:    slow(path),
-	wire.EnvironmentLeads:   slow(leads),
-	wire.EnvironmentEnclose: slow(enclose),
+	wire.EnvironmentMachine: query(machine),
+	wire.EnvironmentProgram: query(program),
+	wire.EnvironmentPath:    query(path),
+	wire.EnvironmentLeads:   query(leads),
+	wire.EnvironmentEnclose: query(enclose),
 
 	wire.ReadFile:        slow(readFile),
 	wire.WriteFile:       slow(writeFile),
@@ -75,6 +75,13 @@ func slow[P any](begin func(c *connection, params P) (later, error)) method {
 		then, err := begin(c, params)
 		return nil, then, err
 	}
+}
+
+// query is a method that waits and has nothing to do before.
+func query[P any](ask func(ctx context.Context, c *connection, params P) (any, error)) method {
+	return slow(func(c *connection, params P) (later, error) {
+		return func(ctx context.Context) (any, error) { return ask(ctx, c, params) }, nil
+	})
 }
 
 // ordered is a method about a process that takes effect after the start of the process, and after everything before it on the connection

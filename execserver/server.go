@@ -48,11 +48,13 @@ func NewServer(spawner ptyio.Spawner, options Options) (*Server, error) {
 			return nil, err
 		}
 		if _, err := spawner.Can(ptyio.Launch{Sandbox: s.enclosure}); err != nil {
-			return nil, s.freed(err)
+			s.free()
+			return nil, err
 		}
 	}
 	if s.roots, err = openRoots(options.Roots); err != nil {
-		return nil, s.freed(err)
+		s.free()
+		return nil, err
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s, nil
@@ -77,12 +79,6 @@ func (s *Server) Close() {
 	if first {
 		s.free()
 	}
-}
-
-// freed frees a server that could not be made, and returns the error.
-func (s *Server) freed(err error) error {
-	s.free()
-	return err
 }
 
 // free releases the resources that the server holds.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -27,8 +26,8 @@ type child struct {
 
 	// credits have a token for each batch that its receiver holds: of the main stream, and of stderr.
 	credits   [2]chan struct{}
-	abandon   sync.Once
-	abandoned chan struct{} // closed when its owner no longer wants its events
+	abandoned context.Context // over when its owner no longer wants its events
+	abandon   context.CancelFunc
 	ended     chan struct{} // closed before its last event is reported
 }
 
@@ -37,7 +36,8 @@ func (s *spawner) newChild(id string, launch ptyio.Launch) *child {
 	if launch.TTY || launch.Merged {
 		streams = 1
 	}
-	c := &child{spawner: s, id: id, launch: launch, feed: newFeed(s.link.flow()), abandoned: make(chan struct{}), ended: make(chan struct{})}
+	c := &child{spawner: s, id: id, launch: launch, feed: newFeed(s.link.flow()), ended: make(chan struct{})}
+	c.abandoned, c.abandon = context.WithCancel(context.Background())
 	for i := range c.credits {
 		c.credits[i] = make(chan struct{}, ptyio.Credits/streams)
 	}
@@ -90,7 +90,7 @@ func (c *child) EndTree(grace time.Duration) { c.terminate(grace) }
 
 // Abandon implements ptyio.Child. If the server does not report the end of the process in time, the process counts as lost.
 func (c *child) Abandon() {
-	c.abandon.Do(func() { close(c.abandoned) })
+	c.abandon()
 	c.feed.poke()
 	c.terminate(0)
 }
@@ -237,7 +237,7 @@ func (p *pump) wait() bool {
 
 func (p *pump) awaits() (awaited, time.Duration) {
 	select {
-	case <-p.abandoned:
+	case <-p.abandoned.Done():
 		return lastEvent, p.spawner.limits.end
 	default:
 	}
@@ -314,7 +314,7 @@ func (p *pump) batch(stream messages.Stream, bytes, message []byte) {
 	}
 	for {
 		select {
-		case <-p.abandoned:
+		case <-p.abandoned.Done():
 			return
 		default:
 		}
@@ -328,7 +328,7 @@ func (p *pump) batch(stream messages.Stream, bytes, message []byte) {
 			return
 		case <-p.feed.wake:
 			p.tellUrgent()
-		case <-p.abandoned:
+		case <-p.abandoned.Done():
 		}
 	}
 }
@@ -344,9 +344,10 @@ func (p *pump) mainStream() messages.Stream {
 // catchUp reads the events that the process has missed. The feed takes them before any later notification. Only a few processes read at
 // once, which bounds the memory.
 func (p *pump) catchUp(due, seen uint64) {
-	ctx, cancel := p.patient()
-	defer cancel()
 	link := p.spawner.link
+	ctx, cancel := context.WithCancel(link.life)
+	defer cancel()
+	defer context.AfterFunc(p.abandoned, func() { time.AfterFunc(p.spawner.limits.end, cancel) })()
 	read := &call{again: true, done: func(page []byte, err error) {
 		if err != nil {
 			return
@@ -373,27 +374,6 @@ func (p *pump) catchUp(due, seen uint64) {
 	default:
 		p.feed.stop(refusal("follow process", "", err))
 	}
-}
-
-// patient returns a context for a wait that has no limit of its own. It ends with the session, and some time after the process was
-// abandoned.
-func (p *pump) patient() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(p.spawner.link.life)
-	go func() {
-		select {
-		case <-p.abandoned:
-		case <-ctx.Done():
-			return
-		}
-		timer := time.NewTimer(p.spawner.limits.end)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
 }
 
 // exit reports the leader's exit.
