@@ -57,9 +57,9 @@
 // A process keeps one [OutputLog], and one [HeadTailBuffer] of the output that its polls have not taken yet: the first and the last
 // half MiB, with an exact count of the bytes dropped between them. Both share the bytes they are given with each other and with every
 // other holder. So if the owner of a delta makes one copy of exact size, the delta costs its bytes once. These bytes are never
-// changed; readers get copies. Every other reader has a [Cursor], which takes no bytes from other readers. If the log has dropped
-// bytes that the cursor has not passed, Next says how many. Memory counts all memory behind the bytes: n bytes never cost more than
-// 3n/2 and 16 KiB in each of the two parts, however small the pieces were, and 4 bytes for each chunk of the log. A flood that nobody
+// changed; readers get copies. Every other reader reads from an offset of its own. If the log has dropped bytes from there on,
+// ReadFrom says how many. Memory counts all memory behind the bytes: n bytes never cost more than
+// 3n/2 and 16 KiB in each of the two parts, however small the pieces were, and 16 bytes for each chunk of the log. A flood that nobody
 // reads costs the host 2.5 MiB. Go's heap may grow to twice its live size; the host bounds that with GOGC or GOMEMLIMIT.
 //
 // A log begins at a [Position]. Skip tells it about output that was lost before it arrived, and PushOmitted tells the buffer.

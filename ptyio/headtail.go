@@ -1,11 +1,5 @@
 package ptyio
 
-import (
-	"bytes"
-
-	"github.com/execbus/execbus/messages"
-)
-
 // DefaultBufferSize is the usual capacity of a HeadTailBuffer, and of a transcript, in bytes.
 const DefaultBufferSize = 1 << 20
 
@@ -19,14 +13,14 @@ const DefaultBufferSize = 1 << 20
 // It is not safe for concurrent use.
 type HeadTailBuffer struct {
 	capacity   int
-	head, tail rope
+	head, tail byteQueue
 	omitted    int64
 }
 
 // NewHeadTailBuffer makes an empty buffer of the given capacity in bytes; a negative one counts as 0.
 func NewHeadTailBuffer(capacity int) *HeadTailBuffer {
 	capacity = max(capacity, 0)
-	return &HeadTailBuffer{capacity: capacity, head: rope{budget: capacity / 2}, tail: rope{budget: capacity - capacity/2}}
+	return &HeadTailBuffer{capacity: capacity, head: byteQueue{budget: capacity / 2}, tail: byteQueue{budget: capacity - capacity/2}}
 }
 
 // Push adds bytes at the end. They are kept and shared, so nobody may change them afterwards. p should not be part of a larger
@@ -47,21 +41,6 @@ func (b *HeadTailBuffer) PushOmitted(n int64) {
 	b.tail.drop(b.tail.n)
 	b.tail.budget += b.head.room()
 	b.head.budget = b.head.n
-}
-
-// Write pushes a copy of p, as an io.Writer. It takes all bytes and never fails.
-func (b *HeadTailBuffer) Write(p []byte) (int, error) {
-	b.Push(bytes.Clone(p))
-	return len(p), nil
-}
-
-// PushBuffer adds the bytes that other retains, and counts other's omitted bytes. The totals are exact. If other's head and
-// tail both fit in here, the place of the omission between them is lost. other is not changed.
-func (b *HeadTailBuffer) PushBuffer(other *HeadTailBuffer) {
-	for _, chunk := range other.Snapshot() {
-		b.Push(chunk)
-	}
-	b.omitted += other.omitted
 }
 
 // Drain moves everything, including the count of omitted bytes, into a new buffer of the same capacity. This buffer is then
@@ -90,31 +69,6 @@ func (b *HeadTailBuffer) Memory() int64 { return int64(b.head.memory() + b.tail.
 
 // Bytes is the head followed by the tail.
 func (b *HeadTailBuffer) Bytes() []byte {
-	return b.render("")
-}
-
-// WithMarker is the head followed by the tail, with messages.OmissionMarker between them if bytes were dropped.
-func (b *HeadTailBuffer) WithMarker() []byte {
-	if b.omitted == 0 {
-		return b.render("")
-	}
-	return b.render(messages.OmissionMarker(b.omitted))
-}
-
-func (b *HeadTailBuffer) render(between string) []byte {
-	out := make([]byte, 0, b.Retained()+len(between))
-	out = b.head.appendTo(out, 0, b.head.n)
-	out = append(out, between...)
+	out := b.head.appendTo(make([]byte, 0, b.Retained()), 0, b.head.n)
 	return b.tail.appendTo(out, 0, b.tail.n)
-}
-
-// Snapshot is the head and the tail as separate chunks. An empty one is left out, so there are at most two.
-func (b *HeadTailBuffer) Snapshot() [][]byte {
-	var chunks [][]byte
-	for _, half := range []*rope{&b.head, &b.tail} {
-		if half.n > 0 {
-			chunks = append(chunks, half.appendTo(nil, 0, half.n))
-		}
-	}
-	return chunks
 }

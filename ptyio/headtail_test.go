@@ -2,7 +2,7 @@ package ptyio
 
 import (
 	"bytes"
-	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +19,15 @@ func headTailOf(capacity int, chunks ...string) *HeadTailBuffer {
 	return b
 }
 
+// marked is the head followed by the tail, with a mark between them if bytes were dropped.
+func (b *HeadTailBuffer) marked() []byte {
+	mark := ""
+	if b.Omitted() > 0 {
+		mark = messages.OmissionMarker(b.Omitted())
+	}
+	return slices.Insert(b.Bytes(), b.Head(), []byte(mark)...)
+}
+
 // expectHeadTail compares every view of a buffer with the expected halves and count.
 func expectHeadTail(t rapid.TB, b *HeadTailBuffer, head, tail string, omitted int64) {
 	t.Helper()
@@ -29,35 +38,23 @@ func expectHeadTail(t rapid.TB, b *HeadTailBuffer, head, tail string, omitted in
 	if got := string(b.Bytes()); got != head+tail {
 		t.Errorf("Bytes: %q, want %q", got, head+tail)
 	}
-	if got := string(b.WithMarker()); got != marked {
-		t.Errorf("WithMarker: %q, want %q", got, marked)
+	if got := string(b.marked()); got != marked {
+		t.Errorf("marked: %q, want %q", got, marked)
 	}
 	retained := len(head) + len(tail)
 	if b.Retained() != retained || b.Omitted() != omitted || b.Total() != int64(retained)+omitted {
 		t.Errorf("retained %d, omitted %d, total %d; want %d and %d",
 			b.Retained(), b.Omitted(), b.Total(), retained, omitted)
 	}
-	var want []string
-	for _, half := range []string{head, tail} {
-		if half != "" {
-			want = append(want, half)
-		}
-	}
-	got := b.Snapshot()
-	if len(got) != len(want) {
-		t.Fatalf("Snapshot has %d chunks, want %d", len(got), len(want))
-	}
-	for i := range want {
-		if string(got[i]) != want[i] {
-			t.Errorf("Snapshot[%d]: %q, want %q", i, got[i], want[i])
-		}
+	if b.Head() != len(head) {
+		t.Errorf("the head has %d bytes, want %d", b.Head(), len(head))
 	}
 }
 
 func TestHeadTailKeepsBothEndsAndNamesTheMiddle(t *testing.T) {
 	b := headTailOf(10, "0123456789", "ab")
 	expectHeadTail(t, b, "01234", "789ab", 2)
-	if got, want := string(b.WithMarker()), "01234\n... 2 bytes omitted ...\n789ab"; got != want {
+	if got, want := string(b.marked()), "01234\n... 2 bytes omitted ...\n789ab"; got != want {
 		t.Errorf("rendered %q, want %q", got, want)
 	}
 }
@@ -92,14 +89,6 @@ func TestHeadTailDrainMovesEverythingAndResets(t *testing.T) {
 	expectHeadTail(t, drained, "01234", "789ab", 2)
 }
 
-func TestHeadTailPushBufferKeepsOmissionsAndTotal(t *testing.T) {
-	sum := headTailOf(10, "xy")
-	other := headTailOf(10, "0123456789", "ab")
-	sum.PushBuffer(other)
-	expectHeadTail(t, sum, "xy012", "789ab", 4)
-	expectHeadTail(t, other, "01234", "789ab", 2)
-}
-
 func TestHeadTailOfTheDefaultSizeKeepsBothEnds(t *testing.T) {
 	const half = DefaultBufferSize / 2
 	for _, c := range []struct {
@@ -115,21 +104,6 @@ func TestHeadTailOfTheDefaultSizeKeepsBothEnds(t *testing.T) {
 		if got := string(c.b.Bytes()); got != c.head+c.tail || c.b.Retained() != DefaultBufferSize || c.b.Omitted() != c.omitted {
 			t.Errorf("%.10q to %q, retained %d, omitted %d", got, got[max(len(got)-10, 0):], c.b.Retained(), c.b.Omitted())
 		}
-	}
-}
-
-func TestHeadTailCollectedFromDrainsIsTheOneThatGotEverything(t *testing.T) {
-	whole, collected, drained := NewHeadTailBuffer(DefaultBufferSize), NewHeadTailBuffer(DefaultBufferSize), NewHeadTailBuffer(DefaultBufferSize)
-	for i := range 3 {
-		chunk := bytes.Repeat([]byte{'a' + byte(i), '\n'}, DefaultBufferSize/2)
-		whole.Push(chunk)
-		drained.Push(chunk)
-		collected.PushBuffer(drained.Drain())
-	}
-	if !bytes.Equal(collected.WithMarker(), whole.WithMarker()) || collected.Retained() != DefaultBufferSize ||
-		collected.Omitted() != 2*DefaultBufferSize || collected.Total() != whole.Total() {
-		t.Errorf("retained %d, omitted %d, total %d; whole: %d, %d, %d", collected.Retained(), collected.Omitted(), collected.Total(),
-			whole.Retained(), whole.Omitted(), whole.Total())
 	}
 }
 
@@ -158,31 +132,11 @@ func TestHeadTailGivesCopies(t *testing.T) {
 	kept := bytes.Repeat([]byte("abcd"), fewBytes)
 	b := NewHeadTailBuffer(len(kept))
 	b.Push(kept)
-	for _, out := range append(b.Snapshot(), b.Bytes(), b.WithMarker()) {
+	for _, out := range [][]byte{b.Bytes(), b.marked()} {
 		clear(out)
 	}
 	if !bytes.Equal(b.Bytes(), kept) || kept[0] != 'a' {
 		t.Error("a reader has changed what is kept")
-	}
-}
-
-func TestHeadTailAsAWriterKeepsACopy(t *testing.T) {
-	b := NewHeadTailBuffer(DefaultBufferSize)
-	p := bytes.Repeat([]byte("a"), messages.MaxOutputDelta)
-	if _, err := b.Write(p); err != nil {
-		t.Fatal(err)
-	}
-	clear(p)
-	if got := b.Bytes(); got[0] != 'a' || got[len(got)-1] != 'a' {
-		t.Error("the writer's bytes are kept, which are not its any more")
-	}
-}
-
-func TestHeadTailIsAWriter(t *testing.T) {
-	b := NewHeadTailBuffer(DefaultBufferSize)
-	n, err := io.Copy(b, bytes.NewReader(make([]byte, 3<<20)))
-	if n != 3<<20 || err != nil || b.Total() != n || b.Retained() != DefaultBufferSize {
-		t.Errorf("copied %d (%v), total %d, retained %d", n, err, b.Total(), b.Retained())
 	}
 }
 
@@ -257,15 +211,6 @@ func TestHeadTailAgreesWithItsModel(t *testing.T) {
 				old := buffer.Drain()
 				expectHeadTail(t, old, string(model.head), string(model.tail), model.omitted)
 				model = &headTailModel{capacity: capacity}
-			},
-			"push buffer": func(t *rapid.T) {
-				size, p := rapid.IntRange(0, 20).Draw(t, "size"), chunk.Draw(t, "p")
-				otherModel := &headTailModel{capacity: size}
-				otherModel.push(p)
-				buffer.PushBuffer(headTailOf(size, string(p)))
-				model.push(otherModel.head)
-				model.push(otherModel.tail)
-				model.omitted += otherModel.omitted
 			},
 			"": func(t *rapid.T) {
 				expectHeadTail(t, buffer, string(model.head), string(model.tail), model.omitted)

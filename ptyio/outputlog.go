@@ -23,13 +23,12 @@ const (
 //
 // It keeps chunks without copying them, so that others can share them. Only chunks of less than 1 KiB, or of more than
 // messages.MaxOutputDelta, are copied. Its memory grows with its content: at most 1.5 MiB for the bytes, for small chunks up to
-// half of that plus 32 KiB of overhead, and 4 bytes for each chunk. Chunks of one byte are the worst case: they add 2 MiB for
-// the first 512 KiB of output and 200 KB for the last 50,000 chunks. Up to three pages of 32 KiB in the latter part may be
-// unused. Readers get copies.
+// half of that plus 32 KiB of overhead, and 4 to 16 bytes for each chunk. Chunks of one byte are the worst case: they add 2 MiB for
+// the first 512 KiB of output and 256 KiB for the last 50,000 chunks. Readers get copies.
 //
 // It is not safe for concurrent use: it belongs to the actor of its process.
 type OutputLog struct {
-	head, tail stretch
+	head, tail extent
 	total      int64
 	last       uint64
 }
@@ -42,7 +41,7 @@ type Chunk struct {
 	Bytes  []byte
 }
 
-// Range is a stretch of output that is retained without a hole.
+// Range is a part of the output that is retained without a hole.
 type Range struct {
 	First, End       int64  // the bytes from First up to, not including, End
 	FirstSeq, EndSeq uint64 // the chunks that begin in it, from FirstSeq up to, not including, EndSeq
@@ -55,7 +54,7 @@ func NewOutputLog(from Position) *OutputLog {
 }
 
 func newOutputLog(from Position, head, tail, tailChunks int) *OutputLog {
-	return &OutputLog{head: newStretch(from, head, head), tail: newStretch(from, tail, tailChunks), total: from.Offset, last: from.Seq}
+	return &OutputLog{head: newExtent(from, head, head), tail: newExtent(from, tail, tailChunks), total: from.Offset, last: from.Seq}
 }
 
 // Append adds the next chunk and returns it with its number and the offset of its first byte. An empty p adds no chunk, and
@@ -132,6 +131,21 @@ func (l *OutputLog) ReadAt(offset int64, limit int) ([]Chunk, error) {
 		end = min(end, next)
 	}
 	return l.read(offset, end), nil
+}
+
+// ReadFrom is ReadAt for a reader that goes on where output is retained again, or at the end, if it is not at offset. missed is the
+// number of bytes that it skips.
+func (l *OutputLog) ReadFrom(offset int64, limit int) (chunks []Chunk, missed int64) {
+	from := max(offset, 0)
+	if _, ok := l.retainedUntil(from); !ok && from < l.total {
+		next := l.head.first()
+		if from >= next {
+			_, next = l.hole()
+		}
+		missed = next - from
+	}
+	chunks, _ = l.ReadAt(from+missed, limit)
+	return chunks, missed
 }
 
 // ReadAfter returns whole chunks with numbers above seq: as many as fit into limit bytes, at least one if there is one, and
@@ -249,7 +263,7 @@ func (r Range) String() string {
 // startOf returns the offset at which a chunk began. It returns false if there is no such chunk or no byte of it is
 // retained.
 func (l *OutputLog) startOf(seq uint64) (int64, bool) {
-	for _, s := range []*stretch{&l.head, &l.tail} { // a chunk in both begins in the head
+	for _, s := range []*extent{&l.head, &l.tail} { // a chunk in both begins in the head
 		if s.marks.n > 0 && s.firstSeq() <= seq && seq <= s.last {
 			return s.chunkStart(int(seq - s.firstSeq())), true
 		}

@@ -177,11 +177,11 @@ func TestLogTranscriptIsThatOfAHeadTailBuffer(t *testing.T) {
 		kept := bytes.Clone(line)
 		l.Append(messages.StreamPTY, kept)
 		b.Push(kept)
-		if i%20 == 0 && !bytes.Equal(l.Transcript(DefaultBufferSize), b.WithMarker()) {
+		if i%20 == 0 && !bytes.Equal(l.Transcript(DefaultBufferSize), b.marked()) {
 			t.Fatalf("they differ after %d lines", i+1)
 		}
 	}
-	if !bytes.Equal(l.Transcript(DefaultBufferSize), b.WithMarker()) {
+	if !bytes.Equal(l.Transcript(DefaultBufferSize), b.marked()) {
 		t.Error("they differ at the end")
 	}
 }
@@ -207,10 +207,9 @@ func TestLogGivesCopies(t *testing.T) {
 	l := NewOutputLog(Position{})
 	kept := bytes.Repeat([]byte("abcdefgh"), messages.MaxOutputDelta/8)
 	l.Append(messages.StreamPTY, kept)
-	c := l.CursorAt(0)
 	read, _ := l.ReadAt(0, len(kept))
 	after, _ := l.ReadAfter(0, len(kept))
-	next, _ := l.Next(&c, len(kept))
+	next, _ := l.ReadFrom(0, len(kept))
 	for _, given := range [][]byte{read[0].Bytes, after[0].Bytes, next[0].Bytes, l.Tail(8), l.Transcript(10)} {
 		clear(given)
 	}

@@ -17,10 +17,10 @@ func (l *OutputLog) Skip(to Position) (lost int64) {
 	to.Seq = max(to.Seq, l.last)
 	l.total, l.last = to.Offset, to.Seq
 	if l.head.bytes.n == 0 {
-		l.head = newStretch(to, l.head.bytes.budget, l.head.marks.budget)
+		l.head = newExtent(to, l.head.bytes.budget, l.head.most)
 	} else {
 		l.head.bytes.budget = l.head.bytes.n
 	}
-	l.tail = newStretch(to, l.tail.bytes.budget, l.tail.marks.budget)
+	l.tail = newExtent(to, l.tail.bytes.budget, l.tail.most)
 	return lost
 }

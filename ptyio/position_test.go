@@ -36,8 +36,8 @@ func TestLogBeginsWhereTheOtherSideIs(t *testing.T) {
 	if got := string(l.Tail(100)); got != "abc" {
 		t.Errorf("tail %q", got)
 	}
-	var c Cursor
-	if chunks, missed := l.Next(&c, 10); spelled(chunks) != "8@100 pty abc" || missed != 100 {
+	var r reader
+	if chunks, missed := r.next(l, 10); spelled(chunks) != "8@100 pty abc" || missed != 100 {
 		t.Errorf("%q, missed %d", spelled(chunks), missed)
 	}
 }
@@ -47,10 +47,10 @@ func TestLogKnowsWhatWasLostBeforeItCame(t *testing.T) {
 	if lost := l.Skip(Position{Offset: 10, Seq: 5}); lost != 7 || l.Total() != 10 || l.LastSeq() != 5 {
 		t.Errorf("lost %d, total %d, last %d", lost, l.Total(), l.LastSeq())
 	}
-	var c Cursor
-	l.Next(&c, 10)
-	if chunks, missed := l.Next(&c, 10); len(chunks) > 0 || missed != 7 || c.Offset() != 10 {
-		t.Errorf("%q, missed %d, at %d", spelled(chunks), missed, c.Offset())
+	var r reader
+	r.next(l, 10)
+	if chunks, missed := r.next(l, 10); len(chunks) > 0 || missed != 7 || r.at != 10 {
+		t.Errorf("%q, missed %d, at %d", spelled(chunks), missed, r.at)
 	}
 	l.Append(messages.StreamPTY, []byte("de"))
 	want := []Range{{First: 0, End: 3, FirstSeq: 1, EndSeq: 2}, {First: 10, End: 12, FirstSeq: 6, EndSeq: 7}}

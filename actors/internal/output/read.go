@@ -59,8 +59,7 @@ func (o *Output) readAt(offset int64, limit int, skip bool) ([]ptyio.Chunk, int6
 	if err == nil || !skip || offset < 0 || offset > o.Log.Total() {
 		return chunks, 0, err
 	}
-	cursor := o.Log.CursorAt(offset)
-	chunks, missed := o.Log.Next(&cursor, limit)
+	chunks, missed := o.Log.ReadFrom(offset, limit)
 	return chunks, missed, nil
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// held returns the memory that a rope refers to, counted piece by piece.
-func held(r *rope) int {
-	total := cap(r.segments) * int(unsafe.Sizeof(segment{}))
-	for _, s := range r.segments[:cap(r.segments)] { // with the segments that are no longer, or not yet, in use
+// held returns the memory that a queue refers to, counted piece by piece.
+func held(r *byteQueue) int {
+	total := len(r.segments.slots) * int(unsafe.Sizeof(segment{}))
+	for _, s := range r.segments.slots { // with those that are not in use
 		total += cap(s.bytes)
 	}
 	return total
@@ -24,8 +24,8 @@ func held(r *rope) int {
 // bound is the memory that n bytes may cost.
 func bound(n int) int { return n + n/2 + 2*messages.MaxOutputDelta }
 
-// checkRope compares a rope with the bytes that it should have, and its memory with the bound.
-func checkRope(t rapid.TB, r *rope, want []byte) {
+// checkQueue compares a queue with the bytes that it should have, and its memory with the bound.
+func checkQueue(t rapid.TB, r *byteQueue, want []byte) {
 	t.Helper()
 	if r.n != len(want) || !bytes.Equal(r.appendTo(nil, 0, r.n), want) {
 		t.Fatalf("%d bytes, not the %d that were pushed", r.n, len(want))
@@ -38,9 +38,9 @@ func checkRope(t rapid.TB, r *rope, want []byte) {
 // sizes has the size of a piece at each limit, and its neighbours.
 var sizes = []int{0, 1, 2, 63, fewBytes - 1, fewBytes, 4096, messages.MaxOutputDelta - 1, messages.MaxOutputDelta, messages.MaxOutputDelta + 1, 40_000}
 
-func TestARopeIsAQueueWithABound(t *testing.T) {
+func TestAByteQueueHasABound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := rope{budget: rapid.SampledFrom([]int{0, 1, 1000, 5000, 20_000, 300_000}).Draw(t, "budget")}
+		r := byteQueue{budget: rapid.SampledFrom([]int{0, 1, 1000, 5000, 20_000, 300_000}).Draw(t, "budget")}
 		var model []byte
 		next := byte(0)
 		for range rapid.IntRange(1, 20).Draw(t, "steps") {
@@ -58,7 +58,7 @@ func TestARopeIsAQueueWithABound(t *testing.T) {
 					t.Fatalf("%d dropped, not %d", dropped, gone)
 				}
 			}
-			checkRope(t, &r, model)
+			checkQueue(t, &r, model)
 			if len(model) > 0 {
 				i := rapid.IntRange(0, len(model)).Draw(t, "i")
 				if j := rapid.IntRange(i, len(model)).Draw(t, "j"); !bytes.Equal(r.appendTo(nil, i, j), model[i:j]) {
@@ -67,7 +67,7 @@ func TestARopeIsAQueueWithABound(t *testing.T) {
 				n := rapid.IntRange(0, len(model)).Draw(t, "drop")
 				r.drop(n)
 				model = model[n:]
-				checkRope(t, &r, model)
+				checkQueue(t, &r, model)
 			}
 		}
 	})
@@ -80,7 +80,7 @@ func TestWhatIsKeptIsShared(t *testing.T) {
 	unread.Push(delta)
 	c := l.Append(messages.StreamPTY, delta)
 	for name, p := range map[string][]byte{
-		"the chunk": c.Bytes, "the log": l.head.bytes.segments[0].bytes, "the unread": unread.head.segments[0].bytes,
+		"the chunk": c.Bytes, "the log": l.head.bytes.segments.at(0).bytes, "the unread": unread.head.segments.at(0).bytes,
 	} {
 		if unsafe.SliceData(p) != unsafe.SliceData(delta) {
 			t.Errorf("%s has a copy", name)
@@ -92,25 +92,25 @@ func TestWhatIsKeptIsShared(t *testing.T) {
 	}
 }
 
-// A rope adds nothing to a shared piece, even if the owner of the piece has left room.
-func TestARopeLeavesWhatItSharesAlone(t *testing.T) {
+// A queue adds nothing to a shared piece, even if the owner of the piece has left room.
+func TestAByteQueueLeavesWhatItSharesAlone(t *testing.T) {
 	shared, small := bytes.Repeat([]byte("a"), 2*fewBytes), []byte("b")
-	r := rope{budget: 1 << 20}
+	r := byteQueue{budget: 1 << 20}
 	r.push(small)
 	r.push(shared[:fewBytes])
 	r.push(small)
-	if shared[fewBytes] != 'a' || unsafe.SliceData(r.segments[1].bytes) != unsafe.SliceData(shared) {
+	if shared[fewBytes] != 'a' || unsafe.SliceData(r.segments.at(1).bytes) != unsafe.SliceData(shared) {
 		t.Error("the small piece was put behind the shared one")
 	}
-	checkRope(t, &r, slices.Concat(small, shared[:fewBytes], small))
+	checkQueue(t, &r, slices.Concat(small, shared[:fewBytes], small))
 }
 
-// A rope copies a part of a larger piece. Otherwise the rest of the piece would be held without being counted.
-func TestARopeKeepsNoPartOfSomethingBigger(t *testing.T) {
+// A queue copies a part of a larger piece. Otherwise the rest of the piece would be held without being counted.
+func TestAByteQueueKeepsNoPartOfSomethingBigger(t *testing.T) {
 	big := bytes.Repeat([]byte("a"), messages.MaxOutputDelta)
-	r := rope{budget: 2 * fewBytes}
+	r := byteQueue{budget: 2 * fewBytes}
 	r.push(big)
-	if part := big[len(big)-r.n:]; unsafe.SliceData(r.segments[0].bytes) == unsafe.SliceData(part) {
+	if part := big[len(big)-r.n:]; unsafe.SliceData(r.segments.at(0).bytes) == unsafe.SliceData(part) {
 		t.Error("a part is shared")
 	}
 }
@@ -141,7 +141,7 @@ func TestMemoryOfTheWorstOutput(t *testing.T) {
 			}
 		}
 		checkMemory(t, name, l, unread)
-		for _, r := range []*rope{&l.head.bytes, &l.tail.bytes, &unread.head, &unread.tail} {
+		for _, r := range []*byteQueue{&l.head.bytes, &l.tail.bytes, &unread.head, &unread.tail} {
 			if r.n > 0 {
 				most = max(most, float64(r.memory())/float64(r.n))
 			}
@@ -152,21 +152,21 @@ func TestMemoryOfTheWorstOutput(t *testing.T) {
 
 func checkMemory(t *testing.T, name string, l *OutputLog, unread *HeadTailBuffer) {
 	t.Helper()
-	ropes := int64(0)
-	for what, r := range map[string]*rope{
+	queues := int64(0)
+	for what, r := range map[string]*byteQueue{
 		"the log's head": &l.head.bytes, "the log's tail": &l.tail.bytes, "the unread head": &unread.head, "the unread tail": &unread.tail,
 	} {
 		memory := held(r)
 		if memory != r.memory() || memory > bound(r.n) {
 			t.Fatalf("%s: %d bytes in %s cost %d, and are said to cost %d", name, r.n, what, memory, r.memory())
 		}
-		ropes += int64(memory)
+		queues += int64(memory)
 	}
-	marks := int64(4 * (l.head.marks.slots() + l.tail.marks.slots()))
-	if got := l.Memory() + unread.Memory(); got != ropes+marks {
-		t.Fatalf("%s: they say %d, but hold %d", name, got, ropes+marks)
+	marks := int64(4 * (len(l.head.marks.slots) + len(l.tail.marks.slots)))
+	if got := l.Memory() + unread.Memory(); got != queues+marks {
+		t.Fatalf("%s: they say %d, but hold %d", name, got, queues+marks)
 	}
-	if most := int64(4 * (LogHead + LogTailChunks + 3*pageItems)); marks > most {
+	if most := int64(4 * (LogHead + 1<<16)); marks > most {
 		t.Fatalf("%s: the marks cost %d", name, marks)
 	}
 }
@@ -195,11 +195,11 @@ func TestLogMemoryShrinksWithWhatIsKept(t *testing.T) {
 	if memory, most := l.tail.bytes.memory(), bound(LogTailChunks); memory > most {
 		t.Errorf("after chunks of one byte the tail holds %d bytes, more than %d", memory, most)
 	}
-	if slots, most := l.tail.marks.slots(), LogTailChunks+2*pageItems; slots > most {
+	if slots, most := len(l.tail.marks.slots), 1<<16; slots > most {
 		t.Errorf("after chunks of one byte there is room for %d marks, more than %d", slots, most)
 	}
 	fill()
-	if memory, most := l.Memory(), int64(bound(LogHead)+bound(LogTail)+4*2*pageItems); memory > most {
+	if memory, most := l.Memory(), int64(bound(LogHead)+bound(LogTail)+16*2*LogTail/fewBytes); memory > most {
 		t.Errorf("after a flood it holds %d bytes, more than %d", memory, most)
 	}
 }

@@ -11,44 +11,50 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-func TestCursorSkipsWhatTheLogHasDropped(t *testing.T) {
+func TestAReaderSkipsWhatTheLogHasDropped(t *testing.T) {
 	l := logOf("abcdef", "012345", "6789") // it keeps the bytes 0 to 3 and 8 to 15
-	var c Cursor
-	for _, want := range []string{"1@0 pty abc, missed 0, at 3 of 0", "1@3 pty d, missed 0, at 4 of 0", "2@8 pty 234, missed 4, at 11 of 4",
-		"2@11 pty 5, 3@12 pty 67, missed 0, at 14 of 4", "3@14 pty 89, missed 0, at 16 of 4", ", missed 0, at 16 of 4"} {
-		chunks, missed := l.Next(&c, 3)
-		if got := fmt.Sprintf("%s, missed %d, at %d of %d", spelled(chunks), missed, c.Offset(), c.Missed()); got != want {
+	var r reader
+	for _, want := range []string{"1@0 pty abc, missed 0, at 3", "1@3 pty d, missed 0, at 4", "2@8 pty 234, missed 4, at 11",
+		"2@11 pty 5, 3@12 pty 67, missed 0, at 14", "3@14 pty 89, missed 0, at 16", ", missed 0, at 16"} {
+		chunks, missed := r.next(l, 3)
+		if got := fmt.Sprintf("%s, missed %d, at %d", spelled(chunks), missed, r.at); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
+	if chunks, missed := l.ReadFrom(-1, 3); spelled(chunks) != "1@0 pty abc" || missed != 0 {
+		t.Errorf("before the beginning: %q, %d", spelled(chunks), missed)
+	}
 }
 
-func TestCursorAheadOfTheLogWaits(t *testing.T) {
+func TestAReaderAheadOfTheLogWaits(t *testing.T) {
 	l := logOf("ab")
-	c := l.CursorAt(3)
-	if chunks, missed := l.Next(&c, 10); len(chunks) > 0 || missed != 0 || c.Offset() != 3 {
-		t.Errorf("%q, %d, %d", spelled(chunks), missed, c.Offset())
-	}
-	l.Append(messages.StreamPTY, []byte("cd"))
-	if chunks, missed := l.Next(&c, 10); spelled(chunks) != "2@3 pty d" || missed != 0 {
+	if chunks, missed := l.ReadFrom(3, 10); len(chunks) > 0 || missed != 0 {
 		t.Errorf("%q, %d", spelled(chunks), missed)
 	}
-	if c := l.CursorAt(-1); c.Offset() != 0 {
-		t.Errorf("before the beginning it is at %d", c.Offset())
+	l.Append(messages.StreamPTY, []byte("cd"))
+	if chunks, missed := l.ReadFrom(3, 10); spelled(chunks) != "2@3 pty d" || missed != 0 {
+		t.Errorf("%q, %d", spelled(chunks), missed)
 	}
 }
 
-// reader is a cursor with the bytes that it has read, at their offsets, and a space for each byte that it missed.
+// reader goes through a log. It has the bytes that it has read, at their offsets, and a space for each byte that it missed.
 type reader struct {
-	cursor Cursor
-	read   []byte
-	missed int64
+	at   int64
+	read []byte
 }
 
-func (r *reader) next(t *rapid.T, l *OutputLog, limit int) {
-	chunks, missed := l.Next(&r.cursor, limit)
+func (r *reader) next(l *OutputLog, limit int) (chunks []Chunk, missed int64) {
+	chunks, missed = l.ReadFrom(r.at, limit)
+	r.at += missed
+	for _, c := range chunks {
+		r.at += int64(len(c.Bytes))
+	}
+	return chunks, missed
+}
+
+func (r *reader) check(t *rapid.T, l *OutputLog, limit int) {
+	chunks, missed := r.next(l, limit)
 	r.read = append(r.read, strings.Repeat(" ", int(missed))...)
-	r.missed += missed
 	size := 0
 	for _, c := range chunks {
 		if c.Offset != int64(len(r.read)) {
@@ -57,9 +63,8 @@ func (r *reader) next(t *rapid.T, l *OutputLog, limit int) {
 		r.read = append(r.read, c.Bytes...)
 		size += len(c.Bytes)
 	}
-	if size > max(limit, 0) || r.cursor.Offset() != int64(len(r.read)) || r.cursor.Missed() != r.missed {
-		t.Fatalf("%d bytes for a limit of %d; at %d of %d, missed %d of %d", size, limit, r.cursor.Offset(), len(r.read),
-			r.cursor.Missed(), r.missed)
+	if size > max(limit, 0) || r.at != int64(len(r.read)) {
+		t.Fatalf("%d bytes for a limit of %d; at %d of %d", size, limit, r.at, len(r.read))
 	}
 }
 
@@ -84,13 +89,13 @@ func TestReadersGetEverythingOrKnowWhatTheyMissed(t *testing.T) {
 				l.Skip(Position{Offset: int64(len(all))})
 			},
 			"read": func(t *rapid.T) {
-				readers[rapid.IntRange(0, len(readers)-1).Draw(t, "reader")].next(t, l, limits.Draw(t, "limit"))
+				readers[rapid.IntRange(0, len(readers)-1).Draw(t, "reader")].check(t, l, limits.Draw(t, "limit"))
 			},
 		})
 		for i := range readers {
 			r := &readers[i]
-			for r.cursor.Offset() < l.Total() {
-				r.next(t, l, 7)
+			for r.at < l.Total() {
+				r.check(t, l, 7)
 			}
 			if len(r.read) != len(all) {
 				t.Fatalf("%d of %d bytes", len(r.read), len(all))

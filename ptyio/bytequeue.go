@@ -13,19 +13,16 @@ const (
 	fewBytes = 1 << 10
 	// segmentSize is the memory of a segment without its bytes.
 	segmentSize = 32
-	// fewSegments is the length that a list may always have, however few segments are in use.
-	fewSegments = 16
 )
 
-// rope keeps the last bytes pushed into it, at most budget, in segments. A pushed piece becomes a segment without a copy, and
+// byteQueue keeps the last bytes pushed into it, at most budget, in segments. A pushed piece becomes a segment without a copy, and
 // nobody may change it afterwards. Small pieces are copied into common segments. Pieces longer than a delta are copied, too,
 // because a long segment could not be freed in parts.
 //
 // Every two neighbouring segments have fewBytes together, and none is longer than messages.MaxOutputDelta. So the memory behind n
 // bytes is at most 3n/2 and two deltas: see memory.
-type rope struct {
-	segments []segment // those from first on are in use
-	first    int
+type byteQueue struct {
+	segments ring[segment]
 	skip     int // the number of bytes of the first segment that were dropped
 	n        int // the number of bytes
 	budget   int
@@ -35,93 +32,88 @@ type rope struct {
 
 type segment struct {
 	bytes []byte
-	end   int64 // the number of bytes that the rope had got when it ended
+	end   int64 // the number of bytes that the queue had got when it ended
 }
 
 // room is the number of bytes that can be pushed before the oldest are dropped.
-func (r *rope) room() int { return r.budget - r.n }
+func (q *byteQueue) room() int { return q.budget - q.n }
 
-// push adds bytes at the end and returns how many it dropped: the oldest of the rope, then the first of p.
-func (r *rope) push(p []byte) (dropped int) {
-	dropped = max(0, len(p)-r.room())
-	old := min(dropped, r.n)
-	r.drop(old)
+// push adds bytes at the end and returns how many it dropped: the oldest of the queue, then the first of p.
+func (q *byteQueue) push(p []byte) (dropped int) {
+	dropped = max(0, len(p)-q.room())
+	old := min(dropped, q.n)
+	q.drop(old)
 	share := dropped == old && len(p) <= messages.MaxOutputDelta
 	for p = p[dropped-old:]; len(p) > 0; {
 		piece := p[:min(len(p), messages.MaxOutputDelta)]
 		p = p[len(piece):]
 		switch {
 		case len(piece) < fewBytes:
-			r.gather(piece)
+			q.gather(piece)
 		case share:
-			r.add(piece)
+			q.add(piece)
 		default:
-			r.add(bytes.Clone(piece))
+			q.add(bytes.Clone(piece))
 		}
 	}
 	return dropped
 }
 
 // gather copies a few bytes into the last segment, after other small pieces.
-func (r *rope) gather(p []byte) {
-	if !r.open || len(r.last().bytes)+len(p) > messages.MaxOutputDelta {
-		r.add(bytes.Clone(p))
-		r.open = true
+func (q *byteQueue) gather(p []byte) {
+	if !q.open || len(q.last().bytes)+len(p) > messages.MaxOutputDelta {
+		q.add(bytes.Clone(p))
+		q.open = true
 		return
 	}
-	last := r.last()
-	r.behind -= cap(last.bytes)
+	last := q.last()
+	q.behind -= cap(last.bytes)
 	last.bytes = append(last.bytes, p...)
-	r.behind += cap(last.bytes)
+	q.behind += cap(last.bytes)
 	last.end += int64(len(p))
-	r.n += len(p)
+	q.n += len(p)
 }
 
 // add makes p the last segment.
-func (r *rope) add(p []byte) {
+func (q *byteQueue) add(p []byte) {
 	end := int64(len(p))
-	if r.n > 0 {
-		end += r.last().end
+	if q.n > 0 {
+		end += q.last().end
 	}
-	r.segments = append(r.segments, segment{p, end})
-	r.open = false
-	r.behind += cap(p)
-	r.n += len(p)
+	q.segments.push(segment{p, end})
+	q.open = false
+	q.behind += cap(p)
+	q.n += len(p)
 }
 
-func (r *rope) last() *segment { return &r.segments[len(r.segments)-1] }
+func (q *byteQueue) last() *segment { return q.segments.at(q.segments.n - 1) }
 
 // drop removes the n oldest bytes.
-func (r *rope) drop(n int) {
-	if n == r.n {
-		*r = rope{budget: r.budget}
+func (q *byteQueue) drop(n int) {
+	if n == q.n {
+		*q = byteQueue{budget: q.budget}
 		return
 	}
-	r.n -= n
-	r.skip += n
-	for s := &r.segments[r.first]; r.skip >= len(s.bytes); s = &r.segments[r.first] {
-		r.skip -= len(s.bytes)
-		r.behind -= cap(s.bytes)
-		*s = segment{} // otherwise the garbage collector would keep the bytes
-		r.first++
-	}
-	if live := r.segments[r.first:]; cap(r.segments) > 4*len(live)+fewSegments {
-		r.segments, r.first = append(make([]segment, 0, 2*len(live)), live...), 0
+	q.n -= n
+	q.skip += n
+	for s := q.segments.at(0); q.skip >= len(s.bytes); s = q.segments.at(0) {
+		q.skip -= len(s.bytes)
+		q.behind -= cap(s.bytes)
+		q.segments.drop(1)
 	}
 }
 
 // appendTo appends the bytes from i up to, not including, j.
-func (r *rope) appendTo(dst []byte, i, j int) []byte {
+func (q *byteQueue) appendTo(dst []byte, i, j int) []byte {
 	if i >= j {
 		return dst
 	}
 	dst = slices.Grow(dst, j-i)
-	segments := r.segments[r.first:]
-	origin := r.last().end - int64(r.n)
+	origin := q.last().end - int64(q.n)
 	from, to := origin+int64(i), origin+int64(j)
-	k := sort.Search(len(segments), func(k int) bool { return segments[k].end > from })
+	k := sort.Search(q.segments.n, func(k int) bool { return q.segments.at(k).end > from })
 	for ; from < to; k++ {
-		s := segments[k]
+		s := q.segments.at(k)
 		part := s.bytes[len(s.bytes)-int(s.end-from):]
 		part = part[:min(int64(len(part)), to-from)]
 		dst = append(dst, part...)
@@ -133,4 +125,4 @@ func (r *rope) appendTo(dst []byte, i, j int) []byte {
 // memory is the memory of the segments, shared or not, and of their list. Besides the retained bytes it includes the dropped
 // part of the first segment, the spare room after gathered bytes, and the list, which is at most four times as long as
 // necessary.
-func (r *rope) memory() int { return r.behind + segmentSize*cap(r.segments) }
+func (q *byteQueue) memory() int { return q.behind + segmentSize*len(q.segments.slots) }
