@@ -10,4 +10,5 @@ const (
 	mostAgain  = 1 << 20 // bytes of input that another attempt gets
 	mostEarly  = 256     // batches of output before the birth
 	pruneGrace = 2 * time.Second
+	mostAbove  = 8 // starts above the limit of a session
 )

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"container/list"
 	"time"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
@@ -13,28 +12,22 @@ import (
 // just ended, or failed to start, may be about to come back.
 const slotPatience = 250 * time.Millisecond
 
-// waitingStarts are the processes that wait for a slot of the runtime, in the order in which they came.
-type waitingStarts struct {
-	order list.List // of *applicant
-	byID  map[applicantID]*applicant
-	timer *system.Timer // for the first in order, or for an earlier first that has left; nil if none waits
-}
-
-// refuseSlots is from the actor to itself: it refuses the processes that have waited too long.
+// refuseSlots is from the actor to itself: it refuses the starts that have waited too long.
 type refuseSlots struct{}
 
-type applicantID struct {
+// waitingStart is a start that waits for a slot of the runtime.
+type waitingStart struct {
+	session *system.PID
+	process messages.ProcessID
+	due     time.Time // when it is refused
+}
+
+type startID struct {
 	session string
 	process messages.ProcessID
 }
 
-// applicant is a process that waits for a slot of the runtime.
-type applicant struct {
-	applicantID
-	pid     *system.PID
-	due     time.Time // when it is refused
-	element *list.Element
-}
+func (w waitingStart) id() startID { return startID{w.session.Id, w.process} }
 
 // errStartHangs is why nothing is started while a spawner hangs.
 var errStartHangs = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "exec",
@@ -46,25 +39,33 @@ func (r *runtime) takeSlot(m protocol.TakeSlot) {
 		r.ctx.Send(session, protocol.SlotTaken{Process: m.Process, Err: errStartHangs})
 		return
 	}
-	if r.waiting.order.Len() == 0 && r.stats.Processes < r.deps.MaxProcesses {
+	if _, some := r.first(); !some && r.stats.Processes < r.deps.MaxProcesses {
 		r.grant(session, m.Process)
 		return
 	}
-	a := &applicant{applicantID: applicantID{session.Id, m.Process}, pid: session, due: time.Now().Add(slotPatience)}
 	r.ctx.Send(session, protocol.SlotAwaited(m))
-	a.element = r.waiting.order.PushBack(a)
-	if r.waiting.byID == nil {
-		r.waiting.byID = map[applicantID]*applicant{}
-	}
-	r.waiting.byID[a.applicantID] = a
+	w := waitingStart{session, m.Process, time.Now().Add(slotPatience)}
+	r.waiting = append(r.waiting, w)
+	r.waits[w.id()] = w.due
 	r.watchWaiting()
 }
 
-// watchWaiting makes sure that no process waits too long. There is one timer for all, because the first to come is the
-// first to be refused.
+// first is the first start that waits. Those that have left since they came are forgotten here.
+func (r *runtime) first() (first waitingStart, some bool) {
+	for len(r.waiting) > 0 {
+		if first = r.waiting[0]; r.waits[first.id()].Equal(first.due) {
+			return first, true
+		}
+		r.waiting = r.waiting[1:]
+	}
+	return first, false
+}
+
+// watchWaiting makes sure that no start waits too long. There is one timer for all, because the first to come is the first to be
+// refused.
 func (r *runtime) watchWaiting() {
-	if first := r.waiting.order.Front(); first != nil && r.waiting.timer == nil {
-		r.waiting.timer = r.ctx.After(time.Until(first.Value.(*applicant).due), refuseSlots{})
+	if first, some := r.first(); some && r.overdue == nil {
+		r.overdue = r.ctx.After(time.Until(first.due), refuseSlots{})
 	}
 }
 
@@ -75,65 +76,39 @@ func (r *runtime) grant(session *system.PID, id messages.ProcessID) {
 	r.ctx.Send(session, protocol.SlotTaken{Process: id})
 }
 
-// drop takes an applicant off the list.
-func (r *runtime) drop(a *applicant) {
-	r.waiting.order.Remove(a.element)
-	delete(r.waiting.byID, a.applicantID)
-}
-
-// serve gives the free slots to the processes that wait.
+// serve gives the free slots to the starts that wait.
 func (r *runtime) serve() {
-	for r.waiting.order.Len() > 0 && r.stats.Processes < r.deps.MaxProcesses {
-		a := r.waiting.order.Front().Value.(*applicant)
-		r.drop(a)
-		r.grant(a.pid, a.process)
+	for first, some := r.first(); some && r.stats.Processes < r.deps.MaxProcesses; first, some = r.first() {
+		delete(r.waits, first.id())
+		r.grant(first.session, first.process)
 	}
 }
 
-// refuseOverdue refuses the processes that have waited long enough.
+// refuseOverdue refuses the starts that have waited long enough.
 func (r *runtime) refuseOverdue() {
-	r.waiting.timer = nil
-	now := time.Now()
-	for first := r.waiting.order.Front(); first != nil && !first.Value.(*applicant).due.After(now); first = r.waiting.order.Front() {
-		r.refuse(first.Value.(*applicant), errRuntimeFull)
+	r.overdue = nil
+	for first, some := r.first(); some && !first.due.After(time.Now()); first, some = r.first() {
+		r.refuse(first, protocol.ErrRuntimeFull)
 	}
 	r.watchWaiting()
 }
 
-var errRuntimeFull = &messages.Error{Code: messages.ErrLimitReached, Op: "exec",
-	Detail: "all sessions together have as many processes as they may; wait for one to end, or terminate one",
-	Hint:   "raise Options.MaxProcesses"}
-
-func (r *runtime) refuse(a *applicant, why *messages.Error) {
-	r.drop(a)
-	r.ctx.Send(a.pid, protocol.SlotTaken{Process: a.process, Err: why})
+func (r *runtime) refuse(w waitingStart, why *messages.Error) {
+	delete(r.waits, w.id())
+	r.ctx.Send(w.session, protocol.SlotTaken{Process: w.process, Err: why})
 }
 
-// spawnerHangs counts the starts that hang. The slot of such a start is given back, but no waiting process may start with
-// it.
+// spawnerHangs counts the starts that hang. The slot of such a start is given back, but no waiting one may start with it.
 func (r *runtime) spawnerHangs(change int) {
 	r.stats.Hanging += change
-	for r.stats.Hanging > 0 && r.waiting.order.Len() > 0 {
-		r.refuse(r.waiting.order.Front().Value.(*applicant), errStartHangs)
+	for first, some := r.first(); some && r.stats.Hanging > 0; first, some = r.first() {
+		r.refuse(first, errStartHangs)
 	}
 }
 
-// withdrawSlot forgets an applicant that has ended. If it got a slot meanwhile, the session gives that back.
+// withdrawSlot forgets a start that has ended. If it got a slot meanwhile, the session gives that back.
 func (r *runtime) withdrawSlot(m protocol.WithdrawSlot) {
-	if a := r.waiting.byID[applicantID{r.ctx.Sender().Id, m.Process}]; a != nil {
-		r.drop(a)
-	}
-}
-
-// forgetSession takes the applicants of a session off the list.
-func (r *runtime) forgetSession(session string) {
-	var next *list.Element
-	for e := r.waiting.order.Front(); e != nil; e = next {
-		next = e.Next()
-		if a := e.Value.(*applicant); a.session == session {
-			r.drop(a)
-		}
-	}
+	delete(r.waits, startID{r.ctx.Sender().Id, m.Process})
 }
 
 func (r *runtime) giveSlot() {

@@ -196,16 +196,16 @@ func TestARunDoesNotWaitForeverForAReader(t *testing.T) {
 }
 
 func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
-	inBubble(t, bubbleOptions{max: 2*maxGuests + 1}, func(t *testing.T, b *bubble) {
-		s, other := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = maxGuests+1, 0 }), b.open(nil)
+	inBubble(t, bubbleOptions{max: 2*mostAbove + 1}, func(t *testing.T, b *bubble) {
+		s, other := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = mostAbove+1, 0 }), b.open(nil)
 		var victims []messages.ProcessID
-		for range maxGuests + 1 {
+		for range mostAbove + 1 {
 			stubborn := does("prompt,stubborn", "wait")
 			stubborn.Grace = new(time.Hour)
 			victims = append(victims, s.exec(stubborn).Process)
 		}
 		synctest.Wait()
-		for range maxGuests { // their calls wait, so they do not need another process's slot yet
+		for range mostAbove { // their calls wait, so they do not need another process's slot yet
 			s.call(messages.RunCommand{Argv: []string{"prompt", "wait"}})
 		}
 		synctest.Wait()
@@ -227,7 +227,7 @@ func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
 		thief := other.call(does("prompt", "wait"))
 		passes(2 * time.Millisecond)
 		ends := probe.Of(s.events, func(e messages.ExecEnded) bool { return e.By == messages.TerminatedByPrune })
-		if len(ends) != 1 || ends[0].Process != victims[maxGuests] {
+		if len(ends) != 1 || ends[0].Process != victims[0] {
 			t.Errorf("ended: %+v", ends)
 		}
 		if started := probe.Of(s.events, func(e messages.ExecStarted) bool { return e.Process == got.Process }); len(started) != 1 {
@@ -235,7 +235,7 @@ func TestANewcomerWaitsForASlotAndSaysSo(t *testing.T) {
 		}
 		_, err := thief.reply()
 		wantError(t, "the other session", err, messages.ErrLimitReached)
-		s.typedNothing(victims[:maxGuests])
+		s.typedNothing(victims[1:])
 		for _, child := range b.machine.all() {
 			child.kill()
 		}

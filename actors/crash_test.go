@@ -97,18 +97,18 @@ func TestACrashOfARunningProcessActorIsContained(t *testing.T) {
 func TestACrashInEachOtherStateIsContained(t *testing.T) {
 	t.Run("waiting for a slot", func(t *testing.T) {
 		h := newHost(t, hostOptions{})
-		s := h.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = maxGuests+2, 1 })
+		s := h.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = mostAbove+2, 1 })
 		var old []messages.ProcessID
-		for range maxGuests + 1 {
+		for range mostAbove + 1 {
 			old = append(old, s.exec(quick("trap 'echo asked' TERM; echo deaf; while :; do sleep 0.01; done")).Process)
 			s.said(old[len(old)-1], "deaf")
 		}
 		bystander := cat(s)
 		var guests []waiting
-		for range maxGuests {
+		for range mostAbove {
 			guests = append(guests, s.call(shell(idle)))
 		}
-		s.started(2*maxGuests + 2)
+		s.started(2*mostAbove + 2)
 		var call waiting
 		actor := h.newActor(func() { call = s.call(shell("echo never")) })
 		awaitThat(t, "the slot of an old one is being freed", func() bool {
@@ -117,7 +117,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		h.system.Send(actor, deliberate{})
 		_, err := call.reply()
 		wantError(t, "the initial call", err, messages.ErrRuntimeFailure)
-		if end := s.ended(bystander + maxGuests + 1); end.Cause != messages.CauseRuntimeFailure {
+		if end := s.ended(bystander + mostAbove + 1); end.Cause != messages.CauseRuntimeFailure {
 			t.Errorf("%+v", end.EndRecord)
 		}
 		for _, id := range append(old, bystander+1, bystander+2, bystander+3, bystander+4, bystander+5, bystander+6, bystander+7, bystander+8) {
@@ -126,7 +126,7 @@ func TestACrashInEachOtherStateIsContained(t *testing.T) {
 		for _, guest := range guests {
 			guest.reply()
 		}
-		wantContained(t, s, bystander+maxGuests+1, bystander)
+		wantContained(t, s, bystander+mostAbove+1, bystander)
 	})
 	t.Run("starting", func(t *testing.T) {
 		o, entered, open := gatedSpawn()

@@ -20,15 +20,19 @@ type entry struct {
 	used  uint64       // a counter: higher is more recent
 	open  int          // calls that concern it
 	span  *shared.Span // for tracing
-	place place        // among the slots
-	keeps bool         // its background children live on
-	again bool         // its plan allows another attempt after the current one
+	slot  slot
+	keeps bool // its background children live on
+	again bool // its plan allows another attempt after the current one
 
 	wants    time.Time // when it first wanted a slot
-	outlives bool      // the call that asked for it has gone, so that it cannot be a guest
+	outlives bool      // the call that asked for it has gone
+	until    time.Time // when it is refused, if it waits for a slot; zero if it never has
+	claims   bool      // while it waits, a process is being ended for it
+	above    bool      // it took its slot above the limit
+	pruned   bool      // it is being ended for another
 
-	unwanted  bool // somebody has asked for its end
-	aftermath aftermath
+	unwanted bool // somebody has asked for its end
+	teardown teardown
 
 	begun   int                 // the latest attempt that its actor has reported
 	attempt int                 // the latest one that the spawner has reported
@@ -62,7 +66,7 @@ func (e *entry) isEnding() bool {
 	case e.info.State == messages.StateExited && !e.keeps:
 		return true
 	default:
-		return !e.aftermath.began.IsZero() || e.tree != nil
+		return !e.teardown.began.IsZero() || e.tree != nil
 	}
 }
 
@@ -106,7 +110,7 @@ func (v *supervisor) childEvent(m protocol.ChildEvent) {
 	}
 	switch event := m.Event.(type) {
 	case ptyio.Spawned:
-		e.aftermath.began = time.Time{} // it was noted for the earlier attempt
+		e.teardown.began = time.Time{} // it was noted for the earlier attempt
 		e.child, e.attempt, e.unborn, e.status, e.tree = event.Child, m.Attempt, false, messages.StatusNone(), nil
 		if e.takeover != nil {
 			v.abandonLeft(e)

@@ -80,8 +80,8 @@ type hostOptions struct {
 	file   string                                            // for amendments
 	// patience with foreign code; zero fields are the defaults
 	patience shared.Patience
-	// aftermath is how long a tree that is being ended holds back a later start; zero is the default
-	aftermath time.Duration
+	// teardown is how long a tree that is being ended holds back a later start; zero is the default
+	teardown time.Duration
 }
 
 // unexpected fails the test if an actor gets a message that it does not know.
@@ -105,7 +105,7 @@ func newHost(t testing.TB, o hostOptions) *host {
 	h := &host{t: t, system: sys, witness: seen, bus: bus.New(bus.Options{}), seam: &o.seam, dir: t.TempDir()}
 	var err error
 	h.runtime, err = StartRuntime(sys, shared.Dependencies{Bus: h.bus, Spawner: h.seam, Logger: slog.New(slog.DiscardHandler),
-		MaxProcesses: o.max, MakePlan: outside(t, o.plan), AmendmentFile: o.file, Patience: o.patience, Teardown: o.aftermath})
+		MaxProcesses: o.max, MakePlan: outside(t, o.plan), AmendmentFile: o.file, Patience: o.patience, Teardown: o.teardown})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,26 +15,26 @@ type candidate struct {
 	busy   bool   // a call waits on it
 }
 
-// victim chooses the process to end so that another can start: among those that are not the protected most recently
-// used ones, the least recently used whose leader has exited, or else the least recently used of all. Busy ones are
-// never chosen. If a busy one whose leader has exited was passed over, no living one is chosen either: the busy one
-// will be gone soon.
-func victim(all []candidate, protected int) (messages.ProcessID, bool) {
-	all = slices.SortedFunc(slices.Values(all), func(a, b candidate) int { return cmp.Compare(a.used, b.used) })
-	open := all[:max(len(all)-protected, 0)]
+// victims are the processes that may be ended so that others can start, the first to end first: among those that are not the
+// protected most recently used ones, those whose leader has exited, the least recently used first, and then the others in the same
+// order. Busy ones never are. If a busy one whose leader has exited was passed over, no living one is: the busy one will be gone
+// soon.
+func victims(all []candidate, protected int) []messages.ProcessID {
+	slices.SortFunc(all, func(a, b candidate) int { return cmp.Compare(a.used, b.used) })
+	var exited, living []messages.ProcessID
 	waitFor := false
-	for _, c := range open {
+	for _, c := range all[:max(len(all)-protected, 0)] {
 		switch {
-		case c.exited && !c.busy:
-			return c.id, true
-		case c.exited:
+		case c.exited && c.busy:
 			waitFor = true
+		case c.exited:
+			exited = append(exited, c.id)
+		case !c.busy:
+			living = append(living, c.id)
 		}
 	}
-	for _, c := range open {
-		if !c.busy && !waitFor {
-			return c.id, true
-		}
+	if waitFor {
+		return exited
 	}
-	return 0, false
+	return append(exited, living...)
 }

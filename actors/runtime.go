@@ -3,6 +3,7 @@ package actors
 import (
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/rulebook"
@@ -38,15 +39,17 @@ type runtime struct {
 	slots    map[string]int         // taken, by session
 	records  map[string]int64       // bytes remembered, by session
 	stats    Stats
-	waiting  waitingStarts
-	keeper   *system.PID       // of the rules
-	rules    protocol.NewRules // the newest, for sessions to come
-	closing  []*system.PID     // callers that wait for the end; not nil: no session is opened
+	waiting  []waitingStart        // in the order in which they came, with some that have left
+	waits    map[startID]time.Time // the starts that wait, and until when
+	overdue  *system.Timer         // for the first of them, or for an earlier first that has left; nil if none waits
+	keeper   *system.PID           // of the rules
+	rules    protocol.NewRules     // the newest, for sessions to come
+	closing  []*system.PID         // callers that wait for the end; not nil: no session is opened
 }
 
 // StartRuntime starts the runtime actor in a system.
 func StartRuntime(sys *system.System, deps shared.Dependencies) (*system.PID, error) {
-	r := &runtime{deps: deps.WithDefaults(), sessions: map[string]*system.PID{}, slots: map[string]int{}, records: map[string]int64{},
+	r := &runtime{deps: deps.WithDefaults(), sessions: map[string]*system.PID{}, slots: map[string]int{}, records: map[string]int64{}, waits: map[startID]time.Time{},
 		stats: Stats{Ended: map[messages.Cause]uint64{}}, rules: protocol.NewRules{Rules: deps.Rules}}
 	return sys.Spawn("runtime", r.receive)
 }
@@ -157,7 +160,7 @@ func (r *runtime) terminated(session string) {
 	delete(r.slots, session)
 	delete(r.records, session)
 	delete(r.sessions, session)
-	r.forgetSession(session)
+	maps.DeleteFunc(r.waits, func(id startID, _ time.Time) bool { return id.session == session })
 	r.serve()
 	r.stopIfEmpty()
 }

@@ -38,7 +38,7 @@ type runner struct {
 	*entry
 	id     messages.ProcessID
 	order  int // when it first wanted a slot and no tree held it back; zero: not yet
-	had    place
+	had    slot
 	exited bool // its leader
 }
 
@@ -347,7 +347,7 @@ func (p *runner) runs() bool { return p.answer() != nil && p.answer().Refused ==
 
 // waits reports whether it is a start that waits for a slot of the session.
 func (p *runner) waits() bool {
-	return p.order > 0 && p.answer() == nil && !p.place.slot && !p.place.guest
+	return p.order > 0 && p.answer() == nil && !p.slot.taken()
 }
 
 // mustEnd reports whether it was refused, or told to end.
@@ -384,7 +384,7 @@ func (r *rush) finish() {
 func (r *rush) fail(format string, values ...any) {
 	r.t.Helper()
 	for _, p := range r.all {
-		r.t.Logf("%d: order %d, %+v, %+v, open %d", p.id, p.order, p.place, p.answer(), p.open)
+		r.t.Logf("%d: order %d, slot %d, %+v, open %d", p.id, p.order, p.slot, p.answer(), p.open)
 	}
 	r.t.Fatalf(format+"\n%s", append(values, strings.Join(r.story, ", "))...)
 }

@@ -36,7 +36,7 @@ func (r *rush) check() {
 	synctest.Wait()
 	r.moment++
 	for _, p := range r.all {
-		held := slices.ContainsFunc(r.all, func(other *runner) bool { return other.aftermath.held == p.entry })
+		held := slices.ContainsFunc(r.all, func(other *runner) bool { return other.teardown.held == p.entry })
 		if p.order == 0 && !held {
 			p.order = r.moment
 		}
@@ -45,7 +45,7 @@ func (r *rush) check() {
 	r.checkOrder()
 	r.checkStarts()
 	for _, p := range r.all {
-		p.had = p.place
+		p.had = p.slot
 	}
 }
 
@@ -60,14 +60,14 @@ func (r *rush) checkCounts() {
 		}
 		return n
 	}
-	taken, guests := count(func(p *runner) bool { return p.place.slot }), count(func(p *runner) bool { return p.place.guest })
-	granted := count(func(p *runner) bool { return p.place.granted })
-	if s := r.session.slots; s.taken != taken || s.guests != guests || s.granted != granted {
-		r.fail("%d slots, %d guests and %d granted are counted as %d, %d and %d", taken, guests, granted, s.taken, s.guests, s.granted)
+	taken, counted := count(func(p *runner) bool { return p.slot.taken() }), count(func(p *runner) bool { return p.slot == slotGranted })
+	lasting := count(func(p *runner) bool { return p.slot.taken() && p.outlives }) - count(func(p *runner) bool { return p.pruned })
+	if s := r.session.slots; s.taken != taken || s.granted != counted {
+		r.fail("%d slots and %d granted are counted as %d and %d", taken, counted, s.taken, s.granted)
 	}
 	runs := count((*runner).runs)
-	if taken > r.session.config.MaxProcesses || guests > maxGuests || runs != granted || runs > taken+guests {
-		r.fail("%d run with %d slots, %d guests and %d granted", runs, taken, guests, granted)
+	if most := r.session.config.MaxProcesses; taken > most+maxAbove || lasting > most || runs != counted {
+		r.fail("%d run with %d slots, %d of them lasting, and %d granted", runs, taken, lasting, counted)
 	}
 	coming := 0 // counts that only the runtime's actor knows of
 	for _, m := range r.line.got {
@@ -77,12 +77,12 @@ func (r *rush) checkCounts() {
 			coming++
 		}
 	}
-	if all := r.stats().Processes; all != r.taken()+granted+coming || all > r.most {
-		r.fail("the runtime counts %d, where %d are allowed: %d elsewhere, %d here and %d to come", all, r.most, r.taken(), granted, coming)
+	if all := r.stats().Processes; all != r.taken()+counted+coming || all > r.most {
+		r.fail("the runtime counts %d, where %d are allowed: %d elsewhere, %d here and %d to come", all, r.most, r.taken(), counted, coming)
 	}
 }
 
-// checkOrder: no start gets a slot while an earlier one waits, and no slot is free while one waits.
+// checkOrder: no start gets a slot for good while an earlier one waits, and no slot is free while one waits.
 func (r *rush) checkOrder() {
 	r.t.Helper()
 	for _, p := range r.all {
@@ -93,7 +93,7 @@ func (r *rush) checkOrder() {
 			r.fail("a slot is free, and %d waits", p.id)
 		}
 		for _, later := range r.all {
-			if later.order > p.order && later.place.slot && !later.had.slot {
+			if later.order > p.order && later.slot.taken() && !later.had.taken() && (later.outlives || !later.until.IsZero()) {
 				r.fail("%d has overtaken %d", later.id, p.id)
 			}
 		}
@@ -105,20 +105,19 @@ func (r *rush) checkStarts() {
 	r.t.Helper()
 	lives := func(e *entry) bool { return e == nil || r.session.entries[e.info.Process] == e }
 	for _, p := range r.all {
-		switch successor, victim := p.place.successor, p.place.victim; {
+		switch {
 		case len(of[protocol.Slot](p.stand)) > 1:
 			r.fail("%d was answered twice", p.id)
-		case !lives(successor) || !lives(victim):
-			r.fail("%d refers to one that has ended", p.id)
-		case successor != nil && successor.place.victim != p.entry || victim != nil && victim.place.successor != p.entry:
-			r.fail("%d and the process that it refers to do not agree", p.id)
-		case p.waits() && victim != nil && !victim.place.pruned:
-			r.fail("%d waits for %d, which nobody ends", p.id, victim.info.Process)
-		case p.waits() && victim == nil && !time.Now().Before(p.place.until):
+		case p.waits() && !time.Now().Before(p.until):
 			r.fail("%d waits for nothing", p.id)
+		case (p.slot == slotWaits || p.slot == slotAsked) != slices.Contains(r.session.slots.starts, p.entry):
+			r.fail("%d is %d, and that is not so in the list of starts", p.id, p.slot)
 		}
 	}
-	if len(r.all) != len(r.session.entries) || slices.ContainsFunc(r.session.slots.successors, func(e *entry) bool { return !lives(e) }) {
+	if n := r.session.unclaimed(); n < 0 {
+		r.fail("%d more wait for the slots of others than are ended for them", -n)
+	}
+	if len(r.all) != len(r.session.entries) || slices.ContainsFunc(r.session.slots.starts, func(e *entry) bool { return !lives(e) }) {
 		r.fail("one that has ended is still there")
 	}
 }

@@ -289,6 +289,7 @@ func TestAStartWithAVictimTakesASlotThatComesFreeBefore(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		s.kill(ending)
+		s.kill(victim)
 	})
 }
 

@@ -10,247 +10,275 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// maxGuests is how many processes of a session may be above its limit, for as long as the calls that asked for them
-// wait: most commands are over by then, and no other process has to end for them.
-const maxGuests = 8
+// maxAbove is how many starts of a session may run above its limit, for as long as the calls that asked for them wait: most
+// commands are over by then, and no other process has to end for them.
+const maxAbove = 8
 
 // slots keep a session within its limit of processes.
 type slots struct {
-	uses    uint64 // counts uses of processes
-	taken   int    // slots that are taken
-	granted int    // processes that the runtime counts
-	guests  int
-	// successors are guests and starts that wait for a slot, or for the runtime to count them once they have one; in the
-	// order in which they came. A start that waits gets a slot before any that came later, and before the guests.
-	successors []*entry
+	uses    uint64   // counts uses of processes
+	taken   int      // by processes, and by starts that the runtime's actor is asked about
+	granted int      // processes that the runtime's actor counts
+	starts  []*entry // that want a slot and are not counted yet, in the order in which they came
 }
 
-// place is a process's state in the count of slots.
-type place struct {
-	slot    bool // it has one
-	guest   bool // it has none, and runs above the limit
-	asked   bool // the runtime's actor has been asked to count this process
-	granted bool // the runtime's actor counts it
-	pruned  bool // it is being ended for its successor
+// slot is what a process has of a slot.
+type slot int
 
-	victim    *entry    // of a successor: whose slot it will get; nil if any that is about to be free
-	successor *entry    // the process that will get its slot, or give it up to a start that came earlier
-	until     time.Time // when a start that waits is refused, unless it waits for its victim's slot
-}
+const (
+	slotNone    slot = iota // it wants none yet, was refused, or has given it back
+	slotWaits               // it is a start that waits
+	slotAsked               // it has a slot of its session, and the runtime's actor is asked to count it
+	slotGranted             // it may run
+)
 
-// wantSlot answers a process that is about to start. If no slot is free, the least recently used process is chosen to give
-// up its own; it is not ended before the newcomer's call yields. If none can be chosen the newcomer waits for the slot of
-// a process that is being ended anyway, and if there is none of those it is refused.
+func (s slot) taken() bool { return s >= slotAsked }
+
+// wantSlot answers a process that is about to start. If no slot is free it may run above the limit as long as its call waits,
+// where the least recently used process can be ended afterwards. Otherwise it waits for the slot of a process that is ended
+// for it, or is being ended anyway; and if there is none of those it is refused.
 func (v *supervisor) wantSlot(id messages.ProcessID) {
 	e := v.entries[id]
-	if e == nil {
+	if e == nil || v.holdBack(e) {
 		return
 	}
-	if v.holdBack(e) {
-		return
-	}
-	if v.takeFree(e) {
-		v.takeSlot(e)
-		return
-	}
-	v.slots.successors = append(v.slots.successors, e)
-	v.chooseVictims()
-	switch {
-	case e.place.victim != nil:
-	case v.slotsToCome() < 0:
+	e.slot = slotWaits
+	v.slots.starts = append(v.slots.starts, e)
+	v.serve(0)
+	if e.slot == slotWaits && !v.mayWait(e) {
 		v.refuse(e, v.limitReached())
-	default:
-		v.awaitSlot(e, process.MaxPruneGrace)
 	}
 }
 
-// takeFree gives a process a slot if one is free.
-func (v *supervisor) takeFree(e *entry) bool {
-	if v.slots.taken >= v.config.MaxProcesses {
-		return false
+// serve takes slots for the starts that can have one now, in their order. A start runs above the limit only if there is a process
+// that can be ended for it later; one whose call has gone, or that has waited, only in place of another that still may. The first
+// starts that have waited get the counts of processes that have ended, so that no other session takes those on the way; serve returns
+// how many are left.
+func (v *supervisor) serve(counts int) (left int) {
+	if len(v.slots.starts) == 0 {
+		return counts
 	}
-	v.slots.taken++
-	e.place.slot = true
-	return true
+	most, before := v.config.MaxProcesses, 0 // starts before it that wait, and that no process is ended for
+	victims := len(v.victims(false))
+	lasting, _ := v.lasting()
+	for _, e := range slices.Clone(v.slots.starts) {
+		if e.slot == slotWaits {
+			above := v.slots.taken + 1 - max(most, lasting)
+			if v.slots.taken >= most && (v.slots.taken >= most+maxAbove || above+before > victims || lasting >= most && (e.outlives || !e.until.IsZero())) {
+				if !e.claims {
+					before++
+				}
+				continue
+			}
+			v.slots.taken++
+			if e.outlives {
+				lasting++
+			}
+			e.slot, e.above = slotAsked, v.slots.taken > most
+			if counts == 0 {
+				v.ctx.Request(v.runtime, protocol.TakeSlot{Process: e.info.Process})
+				continue
+			}
+		} else if counts == 0 || !e.above && e.until.IsZero() {
+			continue
+		} else {
+			v.ctx.Request(v.runtime, protocol.WithdrawSlot{Process: e.info.Process})
+		}
+		counts--
+		v.grant(e)
+	}
+	return counts
 }
 
-// awaitSlot lets a start wait for a slot; after its patience it is refused, unless a process is being ended for it.
-func (v *supervisor) awaitSlot(e *entry, patience time.Duration) {
-	e.place.until = time.Now().Add(patience)
-	v.ctx.Send(e.actor, protocol.StartWaits{What: "for the slot of another process, which is being ended"})
-	v.ctx.After(patience, slotOverdue{e.info.Process})
-}
-
-// awaitVictim ends a process for a start that waits. If the start gets another slot first, which the runtime may not count, its
-// patience has to last until the process has ended and leaves its count.
-func (v *supervisor) awaitVictim(e *entry) {
-	v.awaitSlot(e, 2*process.MaxPruneGrace)
-	v.prune(e.place.victim)
-}
-
-// slotsToCome counts the slots that are about to be free and that no process waits for. It is negative if more wait than
-// slots come free.
-func (v *supervisor) slotsToCome() (n int) {
+// lasting counts the processes with a slot whose first call has gone, and those among them that are ended for others.
+func (v *supervisor) lasting() (all, pruned int) {
 	for _, e := range v.entries {
-		if e.place.slot && e.place.successor == nil && e.isEnding() {
-			n++
+		if e.slot.taken() && e.outlives {
+			all++
+		}
+		if e.slot.taken() && e.pruned {
+			pruned++
 		}
 	}
-	for _, e := range v.slots.successors {
-		if e.place.victim == nil {
+	return all, pruned
+}
+
+// unclaimed is how many of the processes that are ended for others are for no start that waits, and for no process that has
+// outlived its call above the limit. It is negative where more must end.
+func (v *supervisor) unclaimed() int {
+	lasting, n := v.lasting()
+	n -= max(0, lasting-v.config.MaxProcesses)
+	for _, e := range v.slots.starts {
+		if e.claims {
 			n--
 		}
 	}
 	return n
 }
 
-// chooseVictims finds processes to end for the starts that wait without one.
-func (v *supervisor) chooseVictims() {
-	for _, e := range v.slots.successors {
-		if e.place.victim != nil || e.place.slot {
-			continue
+// mayWait reports whether a start may wait for the slot of a process that is being ended, and ends one for it, and for those
+// before it, where it can.
+func (v *supervisor) mayWait(e *entry) bool {
+	others, none := 0, false // starts before it that no process is ended for; whether there is one to end
+	for _, s := range v.slots.starts {
+		if s.slot == slotWaits && !s.claims && !none {
+			s.claims = v.unclaimed() > 0 || v.spare() && v.prune(v.victims(false)[0])
+			none = !s.claims
 		}
-		chosen := v.choose()
-		if chosen == nil {
-			return
+		if s == e {
+			break
 		}
-		e.place.victim, chosen.place.successor = chosen, e
-		if !e.outlives && v.slots.guests < maxGuests {
-			v.slots.guests++
-			e.place.guest = true
-			v.takeSlot(e)
-			continue
+		if !s.claims && !s.until.IsZero() {
+			others++
 		}
-		v.awaitVictim(e)
 	}
+	if !e.claims && others >= v.ending() {
+		return false
+	}
+	if e.until.IsZero() {
+		v.ctx.Send(e.actor, protocol.StartWaits{What: "for the slot of another process, which is being ended"})
+	}
+	e.until = time.Now().Add(process.MaxPruneGrace)
+	v.ctx.After(process.MaxPruneGrace, slotOverdue{e.info.Process})
+	return true
+}
+
+// spare reports whether there is a process that can be ended for a start that waits: not all of them are needed for those that
+// run above the limit.
+func (v *supervisor) spare() bool {
+	lasting, _ := v.lasting()
+	return len(v.victims(false)) > max(0, v.slots.taken-max(lasting, v.config.MaxProcesses))
+}
+
+// ending counts the processes that are about to give their slots back, and that nobody has ended for others.
+func (v *supervisor) ending() (n int) {
+	for _, e := range v.entries {
+		if e.slot.taken() && !e.pruned && e.isEnding() {
+			n++
+		}
+	}
+	return n
 }
 
 // slotOverdue refuses a start that has waited long enough, if a new one would get no slot either.
 func (v *supervisor) slotOverdue(id messages.ProcessID) {
 	e := v.entries[id]
-	if e == nil || !v.succeeds(e) || e.place.asked || time.Now().Before(e.place.until) { // the runtime's answer or a later time decides
-		return
-	}
-	v.chooseVictims()
 	switch {
-	case e.place.victim != nil:
-	case e.place.slot:
-		v.refuse(e, errRuntimeFull)
-	default:
+	case e == nil || time.Now().Before(e.until): // a later time decides
+	case e.slot == slotAsked:
+		v.refuse(e, protocol.ErrRuntimeFull)
+	case e.slot == slotWaits && !(v.mayWait(e) && e.claims):
 		v.refuse(e, v.limitReached())
 	}
 }
 
 // refuse ends a start.
 func (v *supervisor) refuse(e *entry, why *messages.Error) {
-	v.ask(v.vacate(e))
+	v.dropSlot(e)
 	v.ctx.Send(e.actor, protocol.Slot{Refused: why})
+	v.serve(0)
 }
 
-// takeSlot asks the runtime's actor, which counts over all sessions.
-func (v *supervisor) takeSlot(e *entry) {
-	e.place.asked = true
-	v.ctx.Request(v.runtime, protocol.TakeSlot{Process: e.info.Process})
+// dropSlot takes a process out of the slots. It reports whether the runtime's actor counts it.
+func (v *supervisor) dropSlot(e *entry) (counted bool) {
+	if e.slot == slotAsked {
+		v.ctx.Request(v.runtime, protocol.WithdrawSlot{Process: e.info.Process})
+	}
+	if e.slot.taken() {
+		v.slots.taken--
+	}
+	counted = e.slot == slotGranted
+	e.slot, e.claims = slotNone, false
+	v.slots.starts = slices.DeleteFunc(v.slots.starts, func(other *entry) bool { return other == e })
+	return counted
 }
 
-// choose finds a process to end so that another can start; nil if there is none.
-func (v *supervisor) choose() *entry {
+// victims are the processes that can be ended so that others can start, the first to end first; those in use only if anyway.
+func (v *supervisor) victims(anyway bool) []messages.ProcessID {
 	var all []candidate
 	for id, e := range v.entries {
-		if e.place.slot && e.place.successor == nil && !e.place.pruned && !v.succeeds(e) {
-			all = append(all, candidate{id, e.used, e.info.State == messages.StateExited, e.open > 0})
+		if e.slot == slotGranted && !e.pruned {
+			first := !e.outlives && e.open > 0 // the call that asked for it waits
+			all = append(all, candidate{id, e.used, e.info.State == messages.StateExited && !first, first || e.open > 0 && !anyway})
 		}
 	}
-	id, found := victim(all, v.config.Protected)
-	if !found {
-		return nil
-	}
-	return v.entries[id]
+	return victims(all, v.config.Protected)
 }
 
-// prune ends a process for its successor.
-func (v *supervisor) prune(e *entry) {
-	if !e.place.pruned {
-		e.place.pruned = true
-		v.unwanted(e)
-		v.ctx.Send(e.actor, protocol.Request{Message: messages.Terminate{Process: e.info.Process, By: messages.TerminatedByPrune}})
-	}
-}
-
-// yielded ends the process whose slot a guest gets, because the guest lives on. If that process is in use by now, another
-// may have to end in its place; if no other can, the busy one does.
-func (v *supervisor) yielded(id messages.ProcessID) {
+// prune ends a process for another one.
+func (v *supervisor) prune(id messages.ProcessID) bool {
 	e := v.entries[id]
-	if e == nil {
-		return
+	e.pruned = true
+	v.unwanted(e)
+	v.ctx.Send(e.actor, protocol.Request{Message: messages.Terminate{Process: id, By: messages.TerminatedByPrune}})
+	return true
+}
+
+// yielded notes that a command outlives the call that asked for it.
+func (v *supervisor) yielded(id messages.ProcessID) {
+	if e := v.entries[id]; e != nil {
+		e.outlives = true // this may come before it wants a slot
+		v.pruneExcess()
 	}
-	e.outlives = true // this may come before it wants a slot
-	if !e.place.guest || e.place.victim.place.pruned {
-		return
-	}
-	if e.place.victim.open > 0 {
-		if other := v.choose(); other != nil {
-			e.place.victim.place.successor = nil
-			e.place.victim, other.place.successor = other, e
+}
+
+// pruneExcess ends a process for each that lives on above the limit. If none can be chosen any more, because all are in use by now, the
+// least recently used one ends.
+func (v *supervisor) pruneExcess() {
+	for v.unclaimed() < 0 {
+		chosen := v.victims(false)
+		if len(chosen) == 0 {
+			chosen = v.victims(true)
 		}
+		if len(chosen) == 0 {
+			return
+		}
+		v.prune(chosen[0])
 	}
-	v.prune(e.place.victim)
 }
 
 // slotAwaited says why slotTaken is not there yet.
 func (v *supervisor) slotAwaited(m protocol.SlotAwaited) {
-	if e := v.entries[m.Process]; e != nil && e.place.asked && !e.place.granted {
+	if e := v.entries[m.Process]; e != nil && e.slot == slotAsked && !e.claims {
 		v.ctx.Send(e.actor, protocol.StartWaits{What: "for a slot: all sessions together have as many processes as they may"})
 	}
 }
 
-// slotTaken is the answer of the runtime's actor.
+// slotTaken is the answer of the runtime's actor. A start that it refuses waits for a process of the session if it is above the limit,
+// and asks again if it has waited before.
 func (v *supervisor) slotTaken(m protocol.SlotTaken) {
 	e := v.entries[m.Process]
 	switch {
-	case e == nil && m.Err == nil: // it ended meanwhile
-		v.ctx.Request(v.runtime, protocol.GiveSlot{})
-	case e == nil:
-	case e.place.granted && m.Err == nil: // it has inherited another meanwhile
-		v.ctx.Request(v.runtime, protocol.GiveSlot{})
-	case e.place.granted:
-	case m.Err != nil && e.place.guest: // the guest waits: the session gets no more than it has
-		e.place.asked, e.place.guest = false, false
-		v.slots.guests--
-		v.awaitVictim(e)
-		if v.takeFree(e) {
-			v.dropClaim(e)
+	case e == nil || e.slot != slotAsked: // it has ended, was refused, or got the count of another meanwhile
+		if m.Err == nil {
+			v.ctx.Request(v.runtime, protocol.GiveSlot{})
 		}
-	case m.Err != nil:
-		e.place.asked = false
-		if !v.mayWait(e, m.Err) {
+	case m.Err == nil:
+		v.grant(e)
+	case m.Err.Code != messages.ErrLimitReached:
+		v.refuse(e, m.Err)
+	case time.Now().Before(e.until):
+		v.ctx.Request(v.runtime, protocol.TakeSlot{Process: e.info.Process})
+	default:
+		e.slot = slotWaits
+		v.slots.taken--
+		if !e.above || !v.mayWait(e) {
 			v.refuse(e, m.Err)
 		}
-	default:
-		v.granted(e)
-		v.ctx.Send(e.actor, protocol.Slot{})
+		v.serve(0)
 	}
 }
 
-// mayWait reports whether a start that the runtime has refused keeps its slot, to be counted in the place of a process that is
-// being ended.
-func (v *supervisor) mayWait(e *entry, why *messages.Error) bool {
-	return why.Code == messages.ErrLimitReached && v.succeeds(e) && time.Now().Before(e.place.until)
-}
-
-// granted notes that the runtime counts a process, and tells the host when the session comes near its limit.
-func (v *supervisor) granted(e *entry) {
-	e.place.granted = true
-	if e.place.guest {
-		v.takeFree(e)
-	}
-	if e.place.slot {
-		v.dropSuccessor(e)
-	}
+// grant lets a start run, and tells the host when the session comes near its limit.
+func (v *supervisor) grant(e *entry) {
+	e.slot, e.claims = slotGranted, false
+	v.slots.starts = slices.DeleteFunc(v.slots.starts, func(other *entry) bool { return other == e })
 	if v.slots.granted++; v.slots.granted >= v.config.WarnProcesses {
 		v.Bus.Publish(messages.ProcessWarning{Origin: v.origin(e), Processes: v.slots.granted, Max: v.config.MaxProcesses,
 			Text: warningText(v.config.WarnProcesses, v.slots.granted)})
 	}
+	v.ctx.Send(e.actor, protocol.Slot{})
+	v.pruneExcess()
 }
 
 func warningText(threshold, now int) string {
@@ -258,121 +286,27 @@ func warningText(threshold, now int) string {
 		"open. Reuse older processes or close them to prevent automatic pruning of old processes", threshold, now)
 }
 
-// leaveSlots gives back the slot and the count of a process that has ended. Starts that wait may get both, so that no other
-// session takes the count on the way.
+// leaveSlots gives back what a process had that has ended.
 func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
-	if e.place.asked && !e.place.granted {
-		v.ctx.Request(v.runtime, protocol.WithdrawSlot{Process: e.info.Process})
-	}
-	end := protocol.Counted{Cause: cause, Slot: e.place.granted}
-	if e.place.granted {
+	end := protocol.Counted{Cause: cause}
+	if v.dropSlot(e) {
 		v.slots.granted--
+		end.Slot = v.serve(1) > 0
+		end.Inherited = !end.Slot
+	} else {
+		v.serve(0)
 	}
-	heir := v.vacate(e)
-	uncounted := slices.IndexFunc(v.slots.successors, func(other *entry) bool { return other.place.slot })
-	if end.Slot && uncounted >= 0 {
-		end.Slot, end.Inherited = false, true
-		v.inherit(v.slots.successors[uncounted])
+	for _, s := range slices.Backward(v.slots.starts) { // an earlier one may have got the slot
+		s.claims = s.claims && v.unclaimed() >= 0
 	}
-	v.ask(heir)
+	v.pruneExcess()
 	v.ctx.Request(v.runtime, end)
-}
-
-// inherit counts a start in the place of a process that has ended.
-func (v *supervisor) inherit(e *entry) {
-	if e.place.asked {
-		v.ctx.Request(v.runtime, protocol.WithdrawSlot{Process: e.info.Process})
-	}
-	e.place.asked = true
-	v.granted(e)
-	v.ctx.Send(e.actor, protocol.Slot{})
-}
-
-// ask takes care that the runtime's actor has been asked about a process that has got a slot; nil is none.
-func (v *supervisor) ask(heir *entry) {
-	if heir != nil && !heir.place.asked {
-		v.takeSlot(heir)
-	}
-}
-
-// vacate takes a process out of the slots, and returns the process that gets its slot. That stays among the successors until
-// it is counted.
-func (v *supervisor) vacate(e *entry) *entry {
-	v.dropSuccessor(e)
-	if !e.place.slot {
-		return nil
-	}
-	e.place.slot = false
-	heir := v.heir(e)
-	if successor := e.place.successor; successor != nil {
-		e.place.successor, successor.place.victim = nil, nil
-	}
-	if heir == nil {
-		v.slots.taken--
-		return nil
-	}
-	heir.place.slot = true
-	v.dropClaim(heir)
-	if heir.place.granted {
-		v.dropSuccessor(heir)
-	}
-	return heir
-}
-
-// heir is the process that gets a slot: the first start that waits, unless the slot is promised to a guest and that start has
-// no other to leave to the guest. A guest that the runtime does not count gets only a slot that it does.
-func (v *supervisor) heir(e *entry) *entry {
-	first := v.firstSuccessor(func(p place) bool { return !p.guest && !p.slot })
-	switch successor := e.place.successor; {
-	case first != nil && (successor == nil || first.place.victim != nil):
-		return first
-	case successor != nil:
-		return successor
-	default:
-		return v.firstSuccessor(func(p place) bool { return p.guest && (e.place.granted || p.granted) })
-	}
-}
-
-// firstSuccessor is the first of the successors that fits; nil if there is none.
-func (v *supervisor) firstSuccessor(fits func(place) bool) *entry {
-	for _, e := range v.slots.successors {
-		if fits(e.place) {
-			return e
-		}
-	}
-	return nil
-}
-
-func (v *supervisor) succeeds(e *entry) bool { return slices.Contains(v.slots.successors, e) }
-
-// dropSuccessor takes a process off the list of successors, if it is there.
-func (v *supervisor) dropSuccessor(e *entry) {
-	v.slots.successors = slices.DeleteFunc(v.slots.successors, func(other *entry) bool { return other == e })
-	v.dropClaim(e)
-}
-
-// dropClaim takes its victim from a process. A victim that is being ended already leaves its slot to the next that waits without
-// one; any other lives on.
-func (v *supervisor) dropClaim(e *entry) {
-	if e.place.guest {
-		e.place.guest = false
-		v.slots.guests--
-	}
-	victim := e.place.victim
-	if victim == nil {
-		return
-	}
-	e.place.victim, victim.place.successor = nil, nil
-	next := v.firstSuccessor(func(p place) bool { return p.victim == nil && !p.slot })
-	if victim.place.pruned && next != nil {
-		next.place.victim, victim.place.successor = victim, next
-	}
 }
 
 func (v *supervisor) limitReached() *messages.Error {
 	err := &messages.Error{Code: messages.ErrLimitReached, Op: "exec"}
 	for id, e := range v.entries {
-		if e.place.slot {
+		if e.slot.taken() {
 			err.Busy = append(err.Busy, id)
 		}
 	}

@@ -57,44 +57,43 @@ func TestTheVictim(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			slices.Reverse(test.all) // the order must not matter
-			if got, found := victim(test.all, test.protected); got != test.want || found != (test.want != 0) {
-				t.Errorf("%d, %t, want %d", got, found, test.want)
+			got := victims(test.all, test.protected)
+			if len(got) == 0 && test.want != 0 || len(got) > 0 && got[0] != test.want {
+				t.Errorf("%d, want %d first", got, test.want)
 			}
 		})
 	}
 }
 
-func TestPropertiesOfTheVictim(t *testing.T) {
+func TestPropertiesOfTheVictims(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		protected := rapid.IntRange(0, 10).Draw(t, "protected")
 		all := crowd(rapid.IntRange(0, 30).Draw(t, "n"), func(c *candidate) {
 			c.exited, c.busy = rapid.Bool().Draw(t, "exited"), rapid.Bool().Draw(t, "busy")
 		})
-		shuffled := rapid.Permutation(all).Draw(t, "order")
-		id, found := victim(shuffled, protected)
-		again, _ := victim(all, protected)
-		if id != again {
-			t.Fatalf("%d, or %d in another order", id, again)
+		got := victims(rapid.Permutation(all).Draw(t, "order"), protected)
+		if again := victims(slices.Clone(all), protected); !slices.Equal(got, again) {
+			t.Fatalf("%d, or %d in another order", got, again)
 		}
 		open := all[:max(len(all)-protected, 0)]
-		at := slices.IndexFunc(open, func(c candidate) bool { return c.id == id })
-		if found && (at < 0 || open[at].busy) {
-			t.Fatalf("%d is protected or busy", id)
-		}
 		waited := slices.ContainsFunc(open, func(c candidate) bool { return c.exited && c.busy })
-		for _, c := range open {
+		last := candidate{exited: true}
+		for _, id := range got {
+			at := slices.IndexFunc(open, func(c candidate) bool { return c.id == id })
 			switch {
-			case c.busy:
-			case !found && (c.exited || !waited):
-				t.Fatalf("none was chosen, and %d could be", c.id)
-			case found && c.exited && !open[at].exited:
-				t.Fatalf("%d lives, and %d has exited", id, c.id)
-			case found && c.exited == open[at].exited && c.used < open[at].used:
-				t.Fatalf("%d was used after %d", id, c.id)
+			case at < 0 || open[at].busy:
+				t.Fatalf("%d is protected or busy", id)
+			case !open[at].exited && waited:
+				t.Fatalf("%d lives, and one that has exited was passed over", id)
+			case open[at].exited && !last.exited || open[at].exited == last.exited && open[at].used < last.used:
+				t.Fatalf("%d comes too late in %d", id, got)
 			}
+			last = open[at]
 		}
-		if found && !open[at].exited && waited {
-			t.Fatalf("%d lives, and one that has exited was passed over", id)
+		for _, c := range open {
+			if !c.busy && (c.exited || !waited) && !slices.Contains(got, c.id) {
+				t.Fatalf("%d could end, and is not among %d", c.id, got)
+			}
 		}
 	})
 }

@@ -21,7 +21,7 @@ type supervisor struct {
 	paused   int // PauseYields not yet resumed
 
 	entries map[messages.ProcessID]*entry
-	endings map[*entry]struct{} // processes that may hold a start back; see aftermath
+	endings map[*entry]struct{} // processes that may hold a start back; see teardown
 	calls   calls
 	slots   slots
 	ids     ids
@@ -164,8 +164,8 @@ func (v *supervisor) internal(message any) {
 		v.ended(m)
 	case protocol.Handover:
 		v.lastWords(m)
-	case aftermathOver:
-		v.aftermathOver(m.id)
+	case teardownOver:
+		v.teardownOver(m.id)
 	case takeoverOverdue:
 		v.takeoverOverdue(m.id)
 	default:

@@ -66,7 +66,7 @@ func TestATerminationIsNotConfirmedWhileTheProcessRuns(t *testing.T) {
 }
 
 func TestTerminateAllDoesNotWaitForCommandsThatCameLater(t *testing.T) {
-	h := newHost(t, hostOptions{aftermath: time.Millisecond})
+	h := newHost(t, hostOptions{teardown: time.Millisecond})
 	s := h.open(nil)
 	stubborn := quick("trap 'echo asked' TERM; echo deaf; while :; do sleep 0.01; done")
 	stubborn.Grace = new(time.Hour)

@@ -37,3 +37,8 @@ type (
 	// twice for the same excess.
 	TrimRecords struct{ Left int64 }
 )
+
+// ErrRuntimeFull is why a start is refused where all sessions together have too many processes.
+var ErrRuntimeFull = &messages.Error{Code: messages.ErrLimitReached, Op: "exec",
+	Detail: "all sessions together have as many processes as they may; wait for one to end, or terminate one",
+	Hint:   "raise Options.MaxProcesses"}

@@ -19,7 +19,7 @@ const isAlive = `read child < child; case $(cat /proc/$child/stat 2>/dev/null) i
 
 func TestATreeThatIsBeingEndedIsGoneBeforeTheNextCommand(t *testing.T) {
 	for _, direct := range []bool{false, true} {
-		s := newHost(t, hostOptions{direct: direct, aftermath: patience}).open(nil)
+		s := newHost(t, hostOptions{direct: direct, teardown: patience}).open(nil)
 		first := s.exec(leaves("sleep 0.2; exit"))
 		if first.Background == nil || first.Background.Count == 0 {
 			t.Fatalf("%+v", first)
@@ -31,7 +31,7 @@ func TestATreeThatIsBeingEndedIsGoneBeforeTheNextCommand(t *testing.T) {
 }
 
 func TestATreeThatTakesLongHoldsOneStartBack(t *testing.T) {
-	s := newHost(t, hostOptions{aftermath: patience}).open(nil)
+	s := newHost(t, hostOptions{teardown: patience}).open(nil)
 	stubborn := leaves("")
 	stubborn.Grace = new(time.Hour)
 	first := s.exec(stubborn)
@@ -54,8 +54,8 @@ func TestATreeThatTakesLongHoldsOneStartBack(t *testing.T) {
 }
 
 func TestATreeThatTakesLongHoldsAStartBackForAWhileOnly(t *testing.T) {
-	const aftermath = 100 * time.Millisecond
-	s := newHost(t, hostOptions{aftermath: aftermath}).open(nil)
+	const teardown = 100 * time.Millisecond
+	s := newHost(t, hostOptions{teardown: teardown}).open(nil)
 	stubborn := leaves("")
 	stubborn.Grace = new(time.Hour)
 	began := time.Now()
@@ -63,7 +63,7 @@ func TestATreeThatTakesLongHoldsAStartBackForAWhileOnly(t *testing.T) {
 	if got := s.exec(shell(isAlive)); !strings.Contains(string(got.Output), "alive") {
 		t.Errorf("the next command: %q", got.Output)
 	}
-	if took := time.Since(began); took < aftermath {
+	if took := time.Since(began); took < teardown {
 		t.Errorf("it took %v", took)
 	}
 	must[*messages.EndRecord](s.host, s.supervisor, messages.Terminate{Process: first.Process, Grace: new(time.Duration)})

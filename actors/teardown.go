@@ -7,9 +7,9 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// aftermath is a tree that is being ended. The next command must not find it alive, so it holds back one start that comes
+// teardown is a tree that is being ended. The next command must not find it alive, so it holds back one start that comes
 // after its ending began, until it is gone.
-type aftermath struct {
+type teardown struct {
 	began time.Time // zero: it is not being ended
 	held  *entry    // the start that it holds back
 	done  bool      // it has held one back
@@ -23,8 +23,8 @@ func (v *supervisor) unwanted(e *entry) {
 
 // endsNow notes that a process's tree is being ended.
 func (v *supervisor) endsNow(e *entry) {
-	if e.aftermath.began.IsZero() {
-		e.aftermath.began = time.Now()
+	if e.teardown.began.IsZero() {
+		e.teardown.began = time.Now()
 		v.endings[e] = struct{}{}
 	}
 }
@@ -35,7 +35,7 @@ func (v *supervisor) holdBack(e *entry) bool {
 		e.wants = time.Now()
 	}
 	for other := range v.endings {
-		a := &other.aftermath
+		a := &other.teardown
 		left := v.Teardown - time.Since(a.began)
 		if a.began.IsZero() || a.done || other.tree != nil || left <= 0 {
 			delete(v.endings, other)
@@ -46,7 +46,7 @@ func (v *supervisor) holdBack(e *entry) bool {
 		}
 		a.held, a.done = e, true
 		v.ctx.Send(e.actor, protocol.StartWaits{What: "for the processes of an earlier command, which are being ended"})
-		v.ctx.After(left, aftermathOver{other.info.Process})
+		v.ctx.After(left, teardownOver{other.info.Process})
 		return true
 	}
 	return false
@@ -54,13 +54,13 @@ func (v *supervisor) holdBack(e *entry) bool {
 
 // letGo releases the start that a tree has held back.
 func (v *supervisor) letGo(e *entry) {
-	if held := e.aftermath.held; held != nil {
-		e.aftermath.held = nil
+	if held := e.teardown.held; held != nil {
+		e.teardown.held = nil
 		v.wantSlot(held.info.Process)
 	}
 }
 
-func (v *supervisor) aftermathOver(id messages.ProcessID) {
+func (v *supervisor) teardownOver(id messages.ProcessID) {
 	if e := v.entries[id]; e != nil {
 		v.letGo(e)
 	}
