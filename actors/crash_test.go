@@ -214,8 +214,8 @@ func TestASpawnerThatEndsItsGoroutineIsContained(t *testing.T) {
 	for _, command := range []any{messages.ExecCommand{Argv: []string{"leave"}}, protocol.StartCommand{ExecCommand: messages.ExecCommand{Argv: []string{"leave"}}},
 		messages.RunCommand{Argv: []string{"leave"}}} {
 		_, err := ask[any](h, s.supervisor, command)
-		wantError(t, "the initial call", err, messages.ErrSpawnFailed)
-		if end := probe.Expect[messages.ExecEnded](s.events, patience, nil); end.Cause != messages.CauseSpawnFailed {
+		wantError(t, "the initial call", err, messages.ErrRuntimeFailure)
+		if end := probe.Expect[messages.ExecEnded](s.events, patience, nil); end.Cause != messages.CauseRuntimeFailure {
 			t.Errorf("the end: %v", &end.EndRecord)
 		}
 	}

@@ -43,8 +43,12 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.text }
 
-// Go makes the call in a goroutine of its own. It calls answer once, in that goroutine or another one.
-func (c Call[T]) Go(ctx context.Context, answer func(T, error)) {
+// Go makes the call in a goroutine of its own. It calls answer once, in that goroutine or another one, and Late after that.
+func (c Call[T]) Go(ctx context.Context, answer func(T, error)) { go c.Here(ctx, answer) }
+
+// Here is Go in the caller's goroutine, for code that is known to return.
+func (c Call[T]) Here(ctx context.Context, answer func(T, error)) {
+	left := make(chan struct{})        // closed when the call has been answered without its result
 	answered := make(chan struct{}, 1) // has room for one: who fills it answers
 	first := func() bool {
 		select {
@@ -59,25 +63,26 @@ func (c Call[T]) Go(ctx context.Context, answer func(T, error)) {
 			if first() {
 				var none T
 				answer(none, c.failure(true, "did not answer in time"))
+				close(left)
 			}
 		})
 	})
-	go func() {
-		var value T
-		err := c.failure(false, "ended its goroutine")
-		defer func() {
-			if reason := recover(); reason != nil {
-				err = c.failure(false, "panicked: "+Text(reason))
-			}
-			stop()
-			if first() {
-				answer(value, err)
-			} else if c.Late != nil {
-				c.Late(value, err)
-			}
-		}()
-		value, err = c.Do(ctx)
+	var value T
+	err := c.failure(false, "ended its goroutine")
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = c.failure(false, "panicked: "+Text(reason))
+		}
+		stop()
+		if first() {
+			answer(value, err)
+			return
+		}
+		if <-left; c.Late != nil {
+			c.Late(value, err)
+		}
 	}()
+	value, err = c.Do(ctx)
 }
 
 // Wait makes the call and waits for its answer.

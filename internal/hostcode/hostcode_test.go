@@ -74,6 +74,30 @@ func TestCodeThatDoesNotReturnIsLeftAndItsResultEnded(t *testing.T) {
 	}
 }
 
+// A counter of the calls that hang is raised before it is lowered.
+func TestALateResultComesAfterTheAnswer(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	answering, answered, gate, late := make(chan struct{}), false, make(chan struct{}), make(chan bool)
+	call := Call[int]{Do: func(context.Context) (int, error) {
+		cancel()
+		<-gate
+		return 7, nil
+	}, Late: func(int, error) { late <- answered }}
+	call.Go(ctx, func(int, error) {
+		close(answering)
+		for range 100 { // the code has returned meanwhile
+			runtime.Gosched()
+		}
+		answered = true
+	})
+	<-answering
+	close(gate)
+	if !<-late {
+		t.Error("the late result came first")
+	}
+}
+
 // The context ends first, and the code still has the time that it needs.
 func TestPatienceBeginsWhenTheContextEnds(t *testing.T) {
 	t.Parallel()

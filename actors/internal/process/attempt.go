@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"reflect"
 	"slices"
 	"time"
@@ -15,8 +16,8 @@ import (
 // order of the facts.
 type attempt struct {
 	number   int
-	spawning *spawning
-	hands    *hands // on the child; nil before it is born
+	callOff  context.CancelFunc // says that the spawner need not go on
+	hands    *hands             // on the child; nil before it is born
 	pid      int
 	bornAt   time.Time
 	enforced *messages.Enforcement
@@ -105,13 +106,13 @@ func (p *process) spawn() {
 	}
 	p.attempt = &attempt{number: number}
 	p.tellProgress()
-	p.attempt.spawning = p.startSpawning(number)
+	p.attempt.callOff = p.startSpawning(number)
 }
 
 // born notes the child of the attempt.
 func (p *process) born(spawned ptyio.Spawned, pid int) {
 	a := p.attempt
-	a.spawning.callOff()
+	a.callOff()
 	a.hands, a.pid, a.bornAt, a.enforced = newHands(spawned.Child), pid, time.Now(), spawned.Enforced
 	if p.decision.launch.TTY {
 		p.size = p.decision.launch.Size.OrDefault()

@@ -24,7 +24,7 @@ func (*closed) unasked(*process) {}
 func (p *process) failed(err error) {
 	if p.state.name() == messages.StateStarting {
 		if s := p.attempt; s != nil && s.hands == nil {
-			s.spawning.callOff()
+			s.callOff()
 		}
 	}
 	record := &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.StatusNone(), Tree: p.past}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/execbus/execbus/actors/internal/shared"
+	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -25,7 +26,7 @@ func (d *decision) enclose(ctx context.Context, s *shared.Settings) {
 func (d *decision) discard() {
 	if d != nil && d.widened {
 		d.widened = false
-		go shared.ReleaseEnclosure(d.enclosure)
+		hostcode.Run(d.enclosure.Release)
 	}
 }
 

@@ -2,11 +2,12 @@ package process
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
+	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -64,25 +65,24 @@ func (h *hands) next(p *process) {
 	}
 	h.busy = true
 	j, child, number := h.jobs[0], h.child, p.attempt.number
-	p.ctx.After(p.Patience.Child, jobOverdue{number, j.number})
 	sys, self := p.ctx.System(), p.ctx.Self()
-	p.ctx.Detach(func(context.Context) any {
-		done := jobDone{number, j.number, &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process", Detail: "the spawner of the process failed", Hint: "a method of its ptyio.Child ended its goroutine"}}
-		defer func() {
-			if reason := recover(); reason != nil {
-				done.err = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process", Detail: fmt.Sprintf("the spawner of the process has crashed: %v", reason)}
-			}
-			sys.Send(self, done)
-		}()
-		done.err = j.do(child)
-		return nil
-	})
+	bound, cancel := context.WithTimeout(context.Background(), p.Patience.Child)
+	report := func(_ struct{}, err error) {
+		cancel()
+		sys.Send(self, jobDone{number, j.number, err})
+	}
+	hostcode.Call[struct{}]{Who: "the spawner of the process", Do: func(context.Context) (none struct{}, _ error) { return none, j.do(child) },
+		Late: report}.Go(bound, report)
 }
 
 // jobDone takes the result of a call, and makes the next.
 func (p *process) jobDone(m jobDone) {
 	h := p.handsOf(m.attempt)
 	if h == nil || !h.busy || h.jobs[0].number != m.job {
+		return
+	}
+	if failure, failed := errors.AsType[*hostcode.Failure](m.err); failed && failure.Hangs {
+		p.jobHangs(h)
 		return
 	}
 	j := h.jobs[0]
@@ -94,12 +94,8 @@ func (p *process) jobDone(m jobDone) {
 	h.next(p)
 }
 
-// jobOverdue refuses the calls behind one that does not return.
-func (p *process) jobOverdue(m jobOverdue) {
-	h := p.handsOf(m.attempt)
-	if h == nil || !h.busy || h.jobs[0].number != m.job {
-		return
-	}
+// jobHangs refuses the calls behind one that does not return in time.
+func (p *process) jobHangs(h *hands) {
 	h.stuck = true
 	waiting := h.jobs[1:]
 	h.jobs = h.jobs[:1:1]
@@ -194,8 +190,9 @@ func (a abandonedOnce) Abandon() {
 
 // pidOf asks a child for its pid; 0 if it fails.
 func pidOf(child ptyio.Child) (pid int) {
-	if !ptyio.IsPrompt(child) {
-		defer func() { _ = recover() }()
+	if ptyio.IsPrompt(child) {
+		return child.PID()
 	}
-	return child.PID()
+	pid, _ = hostcode.Call[int]{Do: func(context.Context) (int, error) { return child.PID(), nil }}.Wait(context.Background())
+	return pid
 }

@@ -144,8 +144,6 @@ func (p *process) handle(message any) {
 		p.runTimedOut()
 	case jobDone:
 		p.jobDone(m)
-	case jobOverdue:
-		p.jobOverdue(m)
 	case protocol.Retire:
 		p.ctx.Stop(p.ctx.Self())
 	default:

@@ -54,10 +54,6 @@ func (s *running) receive(p *process, message any) bool {
 		if s.stage == respawning {
 			p.failed(m.err)
 		}
-	case spawnOverdue:
-		if s.stage == respawning && p.attempt.spawning.giveUp() {
-			p.failed(errSpawnerHangs)
-		}
 	default:
 		return p.timeIsUp(message)
 	}
@@ -221,7 +217,7 @@ func (s *running) terminate(p *process, m messages.Terminate) {
 	p.limitOutput()
 	switch s.stage {
 	case respawning:
-		p.callOff() // the spawner's answer ends the process
+		p.attempt.callOff() // the spawner's answer ends the process
 	case asking, clearing: // there will be no other attempt
 		if s.stage == asking {
 			p.ctx.Send(p.supervisor, protocol.Withdraw{Process: p.id})

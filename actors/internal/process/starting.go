@@ -100,10 +100,6 @@ func (s *starting) receive(p *process, message any) bool {
 		s.waits = m.What
 	case spawnFailed:
 		p.failed(m.err)
-	case spawnOverdue:
-		if p.attempt.spawning.giveUp() {
-			p.failed(errSpawnerHangs)
-		}
 	case protocol.ChildEvent:
 		spawned, born := m.Event.(ptyio.Spawned)
 		if !born {
@@ -127,7 +123,7 @@ func (s *starting) terminate(p *process, _ messages.Terminate) {
 	}
 	if !s.left {
 		s.left = true
-		p.callOff()
+		p.attempt.callOff()
 	}
 }
 

@@ -1,7 +1,9 @@
 package process
 
-import "github.com/execbus/execbus/actors/internal/protocol"
-import "github.com/execbus/execbus/messages"
+import (
+	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/messages"
+)
 
 // From a process to itself, by timers and work.
 type (
@@ -11,7 +13,6 @@ type (
 		attempt int
 		err     error
 	}
-	spawnOverdue struct{ attempt int }
 	flushHeld    struct{ stream messages.Stream }
 	dropOutput   struct{ attempt int }
 	judgeNow     struct{ attempt int }
@@ -29,10 +30,9 @@ type (
 		taken int
 		err   error
 	}
-	// jobDone is the result of a call to a host's own child, and jobOverdue says that the call takes too long.
+	// jobDone is the result of a call to a host's own child. It comes twice for a call that returns late.
 	jobDone struct {
 		attempt, job int
 		err          error
 	}
-	jobOverdue struct{ attempt, job int }
 )

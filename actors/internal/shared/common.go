@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -36,10 +37,7 @@ func Abandon(child ptyio.Child) {
 		child.Abandon()
 		return
 	}
-	go func() {
-		defer func() { _ = recover() }() // nobody is left to tell
-		child.Abandon()
-	}()
+	hostcode.Run(child.Abandon) // nobody is left to tell
 }
 
 // Variable is the value of an environment variable.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 
+	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -49,7 +50,7 @@ func (s *Settings) Enclose(detach func(func(context.Context) any), spawner ptyio
 		defer close(e.done)
 		e.enclosure, e.err = Enclosed(spawner.Enclose(wanted, confinement))
 		if e.err == nil {
-			context.AfterFunc(wanted, func() { ReleaseEnclosure(e.enclosure) })
+			context.AfterFunc(wanted, func() { hostcode.Run(e.enclosure.Release) })
 		}
 		return nil
 	})
@@ -71,12 +72,6 @@ func Enclosed(e ptyio.Enclosure, err error) (ptyio.Enclosure, error) {
 		err = errNoEnclosure
 	}
 	return e, err
-}
-
-// ReleaseEnclosure is called in goroutines of its own, because the enclosure may be a host's.
-func ReleaseEnclosure(e ptyio.Enclosure) {
-	defer func() { _ = recover() }() // nobody is left to tell
-	e.Release()
 }
 
 // Over releases the resources of the settings.
