@@ -87,8 +87,8 @@
 // system, and with all of the path in the kernel's cache.
 //
 // A birth may hang all the same, because the file system stopped answering a moment later, because a script's interpreter
-// does not answer, or because a command has stopped the newborn. Neither other starts nor Go's garbage collector wait for
-// such a birth. The host kills a newborn of a warden after at most five seconds for each such start, and the start fails.
+// does not answer, or because a command has stopped the child. Neither other starts nor Go's garbage collector wait for
+// such a birth. The host kills a child of a warden after at most five seconds for each such start, and the start fails.
 // With the direct spawner the birth hangs for as long as the file system does, and costs a thread.
 //
 // An isolated start first looks at the protected names. It fails after 10 s if their file system does not answer, and so do
@@ -120,7 +120,7 @@
 // the command goes on stopping the warden, the warden and its trees live until the next spawner with the same StateDir ends
 // them.
 //
-// If the host dies while a birth hangs, the newborn is killed with the rest. Ten seconds after the host's death the kernel
+// If the host dies while a birth hangs, the child is killed with the rest. Ten seconds after the host's death the kernel
 // kills the warden, and with it the leaders, whatever it is doing.
 //
 // # Confinement
@@ -190,10 +190,10 @@
 //
 // # How commands are confined
 //
-// A confined newborn gives up all capabilities and enters a Landlock domain of its own before it executes anything. It
+// A confined child gives up all capabilities and enters a Landlock domain of its own before it executes anything. It
 // inherits its filter of system calls, and no_new_privs, from the thread that starts it; the warden keeps threads for each
 // kind of filter. Such a thread is never in a Landlock domain, because a process in the same one could reach it. The
-// direct spawner keeps no threads; its newborns install the filter themselves, which makes a start half as long again.
+// direct spawner keeps no threads; its children install the filter themselves, which makes a start half as long again.
 //
 // Some kernels do not let a child share our memory before it executes, as under user-mode emulators. There nothing is isolated or
 // confined, and no limits are set: such a start is refused. Commands run there only with no sandbox (danger-full-access) and no limits.

@@ -26,7 +26,7 @@ import (
 func write(t *testing.T, mode os.FileMode, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "program")
-	syscall.ForkLock.RLock() // a newborn of a parallel test would have it open for writing, and it could not be executed
+	syscall.ForkLock.RLock() // a child of a parallel test would have it open for writing, and it could not be executed
 	err := os.WriteFile(path, []byte(text), mode)
 	syscall.ForkLock.RUnlock()
 	if err != nil {

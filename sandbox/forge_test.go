@@ -148,7 +148,7 @@ func TestAnOlderTreesMarkCannotBeTaken(t *testing.T) {
 	}
 }
 
-// A command may lower the limits of the warden. Later newborns then do not get their marks.
+// A command may lower the limits of the warden. Later children then do not get their marks.
 func TestAWardenWithoutItsLimitsClaimsLess(t *testing.T) {
 	spawner := newSpawner(t, sandbox.Options{})
 	first := plant(t, spawner)

@@ -319,7 +319,7 @@ func die(t *testing.T, round int, hanging string, after time.Duration) time.Dura
 	}
 }
 
-// inheritors returns the processes with a variable in their environment. Wardens and newborns have the environment of the
+// inheritors returns the processes with a variable in their environment. Wardens and children have the environment of the
 // host.
 func inheritors(variable string) (pids []string) {
 	entries, _ := os.ReadDir("/proc")

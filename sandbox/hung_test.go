@@ -297,7 +297,7 @@ func TestAHangingForkDoesNotHangClose(t *testing.T) {
 	go func() { _, err := spawner.Spawn(context.Background(), l); failed <- err }()
 	eventually(t, "the fork hangs", awaited)
 	_ = spawner.Close()
-	if err := receive(t, "the start", failed); err == nil { // a newborn that was killed before its execution can pass for started
+	if err := receive(t, "the start", failed); err == nil { // a child that was killed before its execution can pass for started
 		hanging.awaitEnd(t)
 	}
 	record.awaitEnd(t)

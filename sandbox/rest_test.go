@@ -42,7 +42,7 @@ func TestThreadsWithoutLeadersEnd(t *testing.T) {
 		children, records = append(children, child), append(records, record)
 	}
 	warden := wardenAbove(children[0].PID())
-	var bearers []string // threads that have started leaders
+	var spawners []string // threads that have started leaders
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", warden))
 	for _, task := range tasks {
 		text, err := os.ReadFile(task + "/children")
@@ -50,11 +50,11 @@ func TestThreadsWithoutLeadersEnd(t *testing.T) {
 			t.Skip("skipped: the kernel lists no children: ", err)
 		}
 		if len(text) > 0 {
-			bearers = append(bearers, task)
+			spawners = append(spawners, task)
 		}
 	}
-	if len(bearers) < 3 {
-		t.Fatalf("%d threads have started %d leaders", len(bearers), len(children))
+	if len(spawners) < 3 {
+		t.Fatalf("%d threads have started %d leaders", len(spawners), len(children))
 	}
 	for i, child := range children[1:] {
 		child.EndTree(0)
@@ -62,7 +62,7 @@ func TestThreadsWithoutLeadersEnd(t *testing.T) {
 	}
 	eventually(t, "that with a leader is left, and that which waits for requests", func() bool {
 		left := 0
-		for _, task := range bearers {
+		for _, task := range spawners {
 			if _, err := os.Stat(task); err == nil {
 				left++
 			}

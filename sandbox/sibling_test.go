@@ -33,8 +33,8 @@ func TestWhatALeaderGivesItsOwnParentEndsWithIt(t *testing.T) {
 				token := newToken()
 				child, record := run(t, spawner, helper(t, true, "sibling", "TOKEN="+token))
 				eventually(t, "the sibling is up", func() bool { return len(sleepers(token)) == 1 })
-				if bearers := bearing(t, wardenAbove(child.PID())); beside > 0 && bearers < 2 {
-					t.Errorf("%d threads have borne %d leaders", bearers, beside+1)
+				if spawners := spawning(t, wardenAbove(child.PID())); beside > 0 && spawners < 2 {
+					t.Errorf("%d threads have started %d leaders", spawners, beside+1)
 				}
 				end(child)
 				if report := record.awaitEnd(t); report.Ended != 1 || len(report.Survivors) > 0 || !report.Airtight {
@@ -57,8 +57,8 @@ func TestWhatALeaderGivesItsOwnParentEndsWithIt(t *testing.T) {
 	}
 }
 
-// bearing counts the threads of a warden that have children.
-func bearing(t *testing.T, warden int) (count int) {
+// spawning counts the threads of a warden that have children.
+func spawning(t *testing.T, warden int) (count int) {
 	t.Helper()
 	lists, err := filepath.Glob("/proc/" + strconv.Itoa(warden) + "/task/*/children")
 	if err != nil {

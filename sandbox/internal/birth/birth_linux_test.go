@@ -248,7 +248,7 @@ func TestNothingElseIsInherited(t *testing.T) {
 	}
 }
 
-func TestANewbornThatHangsHoldsNoDescriptorOfOthers(t *testing.T) {
+func TestAChildThatHangsHoldsNoDescriptorOfOthers(t *testing.T) {
 	if !closesRanges() {
 		t.Skip("no close_range here")
 	}
@@ -270,7 +270,7 @@ func TestANewbornThatHangsHoldsNoDescriptorOfOthers(t *testing.T) {
 	_ = unix.Close(n.PIDFD)
 }
 
-func TestLimitsAreTheNewbornsAlone(t *testing.T) {
+func TestLimitsAreTheChildsAlone(t *testing.T) {
 	var before, after unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_CORE, &before)
 	if got := output(t, Rlimit(unix.RLIMIT_CORE, 0, 0), Rlimit(unix.RLIMIT_NOFILE, 33, 44),

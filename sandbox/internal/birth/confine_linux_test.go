@@ -42,7 +42,7 @@ func onOneThread(t *testing.T) {
 	t.Cleanup(runtime.UnlockOSThread)
 }
 
-func TestSeccompConfinesTheNewbornAlone(t *testing.T) {
+func TestSeccompConfinesTheChildAlone(t *testing.T) {
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0,
 		uintptr(unsafe.Pointer(&[]uint32{unix.SECCOMP_RET_ERRNO}[0]))); errno != 0 {
 		t.Skipf("no seccomp here: %v", errno)
@@ -67,7 +67,7 @@ func TestSeccompConfinesTheNewbornAlone(t *testing.T) {
 	}
 }
 
-func TestLandlockConfinesTheNewbornAlone(t *testing.T) {
+func TestLandlockConfinesTheChildAlone(t *testing.T) {
 	const makeDirectories = unix.LANDLOCK_ACCESS_FS_MAKE_DIR
 	handled := uint64(makeDirectories)
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&handled)), unsafe.Sizeof(handled), 0)
@@ -90,7 +90,7 @@ func TestLandlockConfinesTheNewbornAlone(t *testing.T) {
 	}
 }
 
-func TestCapabilitiesAreDroppedByTheNewbornAlone(t *testing.T) {
+func TestCapabilitiesAreDroppedByTheChildAlone(t *testing.T) {
 	onOneThread(t)
 	before := status(t, "CapEff") + status(t, "CapBnd")
 	if os.Geteuid() != 0 {
@@ -114,7 +114,7 @@ func TestCapabilitiesAreDroppedByTheNewbornAlone(t *testing.T) {
 	}
 }
 
-func TestCredentialsAreTheNewbornsAlone(t *testing.T) {
+func TestCredentialsAreTheChildsAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
 		_, _, err := Start(append(Credentials(12345, 23456, []uint32{1, 2, 3}), shell("")))
 		if failed, ok := errors.AsType[*Error](err); !ok || *failed != (Error{"setgroups", 0, unix.EPERM}) {

@@ -33,13 +33,13 @@ func pipe(t *testing.T) (read, write *os.File) {
 	return read, write
 }
 
-func TestANewbornThatSharesItsParentsDescriptorsChangesNone(t *testing.T) {
+func TestAChildThatSharesItsParentsDescriptorsChangesNone(t *testing.T) {
 	if !closesRanges() {
 		t.Skip("the kernel has no close_range")
 	}
 	gate, opens := pipe(t)
 	read, write := pipe(t)
-	for range 100 { // others, which the newborn must not get
+	for range 100 { // others, which the child must not get
 		pipe(t)
 	}
 	before := filesOf(t)
@@ -47,7 +47,7 @@ func TestANewbornThatSharesItsParentsDescriptorsChangesNone(t *testing.T) {
 	wait := Call("wait", unix.SYS_READ, number(gate.Fd()), NewMemory(0).At(0), number(1))
 	n, done := begin(t, "wait", slices.Concat([]Step{wait}, FewFiles([]int{out, out, -1}), []Step{shell("echo /proc/self/fd/* >&1")})...)
 	if n.PIDFD < 256 {
-		t.Errorf("its pidfd is %d, below which newborns copy all", n.PIDFD)
+		t.Errorf("its pidfd is %d, below which children copy all", n.PIDFD)
 	}
 	if _, err := opens.WriteString("x"); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestANewbornThatSharesItsParentsDescriptorsChangesNone(t *testing.T) {
 	}
 }
 
-func TestANewbornThatCannotHaveItsOwnDescriptorsFails(t *testing.T) {
+func TestAChildThatCannotHaveItsOwnDescriptorsFails(t *testing.T) {
 	if !closesRanges() {
 		t.Skip("the kernel has no close_range")
 	}

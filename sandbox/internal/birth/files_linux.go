@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files gives the process these descriptors, numbered from 0; -1 leaves a number closed. It closes all others at once: a newborn
+// Files gives the process these descriptors, numbered from 0; -1 leaves a number closed. It closes all others at once: a child
 // that hangs later must not hold open a pipe or a terminal whose end somebody waits for. Before Linux 5.9 those that are
 // close-on-exec stay open until the execution. Steps that use a descriptor of the parent must come before.
 func Files(fds []int) []Step {
@@ -44,7 +44,7 @@ func Files(fds []int) []Step {
 }
 
 // FewFiles is Files for a parent that has thousands of descriptors: to copy and close all of them would take longer than the rest
-// of a birth. The newborn shares them until this step, and then copies only those up to the highest that it needs. So the parent
+// of a birth. The child shares them until this step, and then copies only those up to the highest that it needs. So the parent
 // must not close what a step uses before the execution, and this is of use only where what it keeps for long is Aside.
 func FewFiles(fds []int) []Step {
 	if !closesRanges() {

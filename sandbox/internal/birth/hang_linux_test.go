@@ -16,7 +16,7 @@ import (
 )
 
 // begin begins a birth that hangs in the step of that name.
-func begin(t *testing.T, in string, steps ...Step) (n *Newborn, done <-chan error) {
+func begin(t *testing.T, in string, steps ...Step) (n *Child, done <-chan error) {
 	t.Helper()
 	n, err := Begin(steps)
 	if err != nil {
@@ -81,7 +81,7 @@ func TestAnExecutionThatHangsHoldsNothing(t *testing.T) {
 }
 
 // A handler would run in this process's memory.
-func TestASignalThatIsHandledHereEndsANewborn(t *testing.T) {
+func TestASignalThatIsHandledHereEndsAChild(t *testing.T) {
 	got := make(chan os.Signal, 1)
 	signal.Notify(got, unix.SIGUSR2)
 	defer signal.Stop(got)
@@ -100,11 +100,11 @@ func TestASignalThatIsHandledHereEndsANewborn(t *testing.T) {
 	}
 	die(t)
 	if len(got) > 0 {
-		t.Error("this process was told of a signal that the newborn had got")
+		t.Error("this process was told of a signal that the child had got")
 	}
 }
 
-func TestANewbornThatIsStoppedHoldsNothing(t *testing.T) {
+func TestAChildThatIsStoppedHoldsNothing(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestANewbornThatIsStoppedHoldsNothing(t *testing.T) {
 	}
 }
 
-func TestANewbornThatHangsIsKilled(t *testing.T) {
+func TestAChildThatHangsIsKilled(t *testing.T) {
 	program, _ := leasetest.Leased(t, "/bin/true")
 	before := descriptors(t)
 	n, done := begin(t, "execve", Setsid(), Execve(program, []string{"true"}, nil))
@@ -186,7 +186,7 @@ func TestBirthsBesideTheGarbageCollector(t *testing.T) {
 	for range threads {
 		all.Go(func() {
 			for range births / threads {
-				garbage := make([]byte, 64<<10) // it would overwrite a slab that is freed too early
+				garbage := make([]byte, 64<<10) // it would overwrite a launch block that is freed too early
 				pid, pidfd, err := Start([]Step{Setsid(), Chdir("/"), Execve("/bin/true", []string{"true", string(garbage[:0])}, environment)})
 				if err != nil {
 					t.Error(err)

@@ -70,10 +70,10 @@ func (l location) size(known map[*Memory]int) int {
 	return len(l.memory.words) * wordSize
 }
 
-func (l location) put(s *slab) uint64 { return s.place(l.memory) + uint64(l.offset) }
+func (l location) put(s *block) uint64 { return s.place(l.memory) + uint64(l.offset) }
 
 // place returns the address of a memory. The first call lays it out.
-func (s *slab) place(m *Memory) uint64 {
+func (s *block) place(m *Memory) uint64 {
 	offset, known := s.known[m]
 	if !known {
 		offset = s.free

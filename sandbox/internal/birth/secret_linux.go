@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Secret is a random number that the filter of a thread knows, and the newborns of that thread show in calls that the filter allows
+// Secret is a random number that the filter of a thread knows, and the children of that thread show in calls that the filter allows
 // to nobody else; see Showing. The zero Secret is none.
 type Secret [2]uint32
 

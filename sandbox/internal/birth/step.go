@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// Step is one system call of a newborn. Functions such as Setsid make steps. A step can be used for any number of births, and
+// Step is one system call of a child. Functions such as Setsid make steps. A step can be used for any number of births, and
 // keeps references to its arguments.
 type Step struct {
 	Name  string
@@ -17,7 +17,7 @@ type Step struct {
 type Error struct {
 	Step  string        // empty if it is not known, as after syscall.ForkExec
 	Index int           // in the list; -1 if it is not known
-	Errno syscall.Errno // zero if the newborn was killed in this step
+	Errno syscall.Errno // zero if the child was killed in this step
 }
 
 func (e *Error) Error() string {

@@ -17,7 +17,7 @@ func Visit(namespaces uintptr, steps []Step, results *Memory) ([]uint64, error) 
 	h.flags = unix.CLONE_VM | unix.CLONE_FILES | uint64(namespaces) // no exit signal: no other code must see its end
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()
-	pid, errno := bear(h)
+	pid, errno := clone(h)
 	if errno != 0 {
 		return nil, &Error{Step: "clone" + flags(namespaces), Errno: unix.Errno(errno)}
 	}

@@ -84,7 +84,7 @@ func TestTheFilterFitsThePlan(t *testing.T) {
 	}
 }
 
-func TestOnlyTheThreadsOfAFilterAndTheirNewbornsKnowItsSecret(t *testing.T) {
+func TestOnlyTheThreadsOfAFilterAndTheirChildrenKnowItsSecret(t *testing.T) {
 	if errno := Filters(); errno != 0 {
 		t.Skipf("skipped: no filters here: %v", errno)
 	}

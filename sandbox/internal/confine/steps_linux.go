@@ -26,8 +26,8 @@ const (
 	resolveUnix = 9
 )
 
-// Filter gives this thread a filter, for its newborns to inherit: to install one would take each of them as long as everything else
-// together. The calling goroutine must be locked to the thread, for good. The newborns show the secret, and make the steps of Born.
+// Filter gives this thread a filter, for its children to inherit: to install one would take each of them as long as everything else
+// together. The calling goroutine must be locked to the thread, for good. The children show the secret, and make the steps of Born.
 func Filter(kind seccomp.Kind) (birth.Secret, error) {
 	secret, err := birth.NewSecret()
 	if err != nil {
@@ -53,12 +53,12 @@ func Filter(kind seccomp.Kind) (birth.Secret, error) {
 	return secret, nil
 }
 
-// Born returns the steps of a newborn of a thread with a filter, with a rule set of this process.
+// Born returns the steps of a child of a thread with a filter, with a rule set of this process.
 func Born(ruleset int) []birth.Step {
 	return []birth.Step{birth.SetCapabilities(birth.Capabilities{}), birth.Landlock(ruleset, 0)}
 }
 
-// Alone returns the steps of a newborn of any other thread: it installs the filter itself, which takes longer.
+// Alone returns the steps of a child of any other thread: it installs the filter itself, which takes longer.
 func Alone(ruleset int, kind seccomp.Kind) (steps []birth.Step) {
 	if mayDropBounding() {
 		steps = birth.DropBounding(0)

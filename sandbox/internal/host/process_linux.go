@@ -52,8 +52,8 @@ type process struct {
 	stops   int   // how many looks in a row found it stopped
 	killed  int   // pid of the last start that was killed because it hangs
 
-	hanging tree.Newborn // the start that the last look found waiting; it and looks belong to the watch
-	looks   int          // how many looks in a row found it
+	hanging tree.Unexecuted // the start that the last look found waiting; it and looks belong to the watch
+	looks   int             // how many looks in a row found it
 }
 
 // leader is a leader in the table, from the request to start it until its tree has ended.
@@ -616,20 +616,20 @@ func (p *process) watchStart() {
 		p.looks = 0
 		return
 	}
-	newborn, found := tree.FindNewborn(p.pid)
+	child, found := tree.FindUnexecuted(p.pid)
 	if !found { // or it is running now, which says nothing about the next look
 		return
 	}
-	if newborn != p.hanging {
-		p.hanging, p.looks = newborn, 0
+	if child != p.hanging {
+		p.hanging, p.looks = child, 0
 	}
 	p.looks++
 	switch {
 	case p.looks == maxHungLooks:
 		p.mu.Lock()
-		p.killed = newborn.PID
+		p.killed = child.PID
 		p.mu.Unlock()
-		_ = newborn.Kill()
+		_ = child.Kill()
 	case p.looks >= maxDeadLooks:
 		p.kill()
 	}

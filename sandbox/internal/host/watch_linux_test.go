@@ -19,9 +19,9 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
-// killedNewborn makes a warden whose newborn with this pid was killed, and one unanswered start. Messages to the warden are
+// killedChild makes a warden whose child with this pid was killed, and one unanswered start. Messages to the warden are
 // lost.
-func killedNewborn(t *testing.T, pid int) (*process, *leader) {
+func killedChild(t *testing.T, pid int) (*process, *leader) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -54,8 +54,8 @@ func (p *process) say(id uint64, pid int) {
 	p.dispatch(wire.Reply{ID: id, Started: &wire.Started{PID: pid}})
 }
 
-func TestAKilledNewbornIsNoLeaderForWhoGivesUpAtThatInstant(t *testing.T) {
-	p, l := killedNewborn(t, 7)
+func TestAKilledChildIsNoLeaderForWhoGivesUpAtThatInstant(t *testing.T) {
+	p, l := killedChild(t, 7)
 	p.say(1, 7)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -65,8 +65,8 @@ func TestAKilledNewbornIsNoLeaderForWhoGivesUpAtThatInstant(t *testing.T) {
 	p.dispatch(wire.Reply{ID: 1, Exited: &tree.Status{}, Ended: &tree.Report{}})
 }
 
-func TestAKilledNewbornThatNobodyWaitsForDoesNotFailALaterStart(t *testing.T) {
-	p, l := killedNewborn(t, 7)
+func TestAKilledChildThatNobodyWaitsForDoesNotFailALaterStart(t *testing.T) {
+	p, l := killedChild(t, 7)
 	l.abandoned = true
 	p.say(1, 7)
 	later := p.expect(t, 2)
@@ -76,7 +76,7 @@ func TestAKilledNewbornThatNobodyWaitsForDoesNotFailALaterStart(t *testing.T) {
 	}
 }
 
-// hangingWarden uses a bash in place of a warden. Its subshell waits without having executed anything, as a newborn does.
+// hangingWarden uses a bash in place of a warden. Its subshell waits without having executed anything, as a child does.
 func hangingWarden(t *testing.T) (p *process, end func() error) {
 	t.Helper()
 	pidfd := -1
@@ -102,7 +102,7 @@ func hangingWarden(t *testing.T) (p *process, end func() error) {
 	p.pid, p.pidfd = bash.Process.Pid, file
 	p.expect(t, 1).asked = time.Now().Add(-time.Hour)
 	for late := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if _, found := tree.FindNewborn(p.pid); found {
+		if _, found := tree.FindUnexecuted(p.pid); found {
 			break
 		}
 		if time.Now().After(late) {
@@ -112,12 +112,12 @@ func hangingWarden(t *testing.T) (p *process, end func() error) {
 	return p, bash.Wait
 }
 
-func TestANewbornThatHangsIsKilledAfterSoManyLooks(t *testing.T) {
+func TestAChildThatHangsIsKilledAfterSoManyLooks(t *testing.T) {
 	p, end := hangingWarden(t)
 	for range maxHungLooks - 1 {
 		p.watchStart()
 	}
-	if _, found := tree.FindNewborn(p.pid); !found || p.killed != 0 {
+	if _, found := tree.FindUnexecuted(p.pid); !found || p.killed != 0 {
 		t.Fatal("it was killed before its time")
 	}
 	p.watchStart()
@@ -128,7 +128,7 @@ func TestANewbornThatHangsIsKilledAfterSoManyLooks(t *testing.T) {
 
 func TestAWardenThatHangsOnIsKilled(t *testing.T) {
 	p, end := hangingWarden(t)
-	p.hanging, _ = tree.FindNewborn(p.pid)
+	p.hanging, _ = tree.FindUnexecuted(p.pid)
 	p.looks = maxHungLooks // it was killed in vain, as a process that waits for a disk
 	for range maxDeadLooks - maxHungLooks {
 		p.watchStart()
@@ -141,7 +141,7 @@ func TestAWardenThatHangsOnIsKilled(t *testing.T) {
 
 // A start may have chosen a warden that dies, and is replaced, before the start is sent.
 func TestAStartOnAWardenThatWasReplacedIsMadeByTheNext(t *testing.T) {
-	p, _ := killedNewborn(t, 7)
+	p, _ := killedChild(t, 7)
 	close(p.ready)
 	p.dead, p.retired, p.closing = true, true, true
 	if _, err := p.start(t.Context(), ptyio.Start{}); err != errRetired {
@@ -151,7 +151,7 @@ func TestAStartOnAWardenThatWasReplacedIsMadeByTheNext(t *testing.T) {
 
 // A warden sends what it has to say in as few replies as it can.
 func TestOneReplyMayTellTheWholeLifeOfATree(t *testing.T) {
-	p, l := killedNewborn(t, 0)
+	p, l := killedChild(t, 0)
 	var told []string
 	l.spec = ptyio.Start{
 		Born:       func(ptyio.Leader) { told = append(told, "born") },

@@ -21,7 +21,7 @@ func BenchmarkStart(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			(&birth.Newborn{PID: pid}).Reap()
+			(&birth.Child{PID: pid}).Reap()
 			_ = unix.Close(pidfd)
 		}
 	})
@@ -36,7 +36,7 @@ func BenchmarkStart(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				n, err := birth.BeginFamily(Family(Launch{Plan: plan, Files: []int{-1, -1, -1}, Report: report[1], Network: variant.network,
+				n, err := birth.BeginNamespaced(Namespaced(Launch{Plan: plan, Files: []int{-1, -1, -1}, Report: report[1], Network: variant.network,
 					Program: "/bin/true", Argv: []string{"true"}, Filter: variant.filter}))
 				if err == nil {
 					err = n.Wait()

@@ -1,8 +1,8 @@
 // Package isolate determines what an isolated command sees: a root in which it can write only the paths of its plan; devices,
 // shared memory and processes of its own; and its own network or the host's.
 //
-//	family := isolate.Family(isolate.Launch{Plan: plan, Files: files, Report: pipe, ...})
-//	first, err := birth.BeginFamily(family)
+//	launch := isolate.Namespaced(isolate.Launch{Plan: plan, Files: files, Report: pipe, ...})
+//	first, err := birth.BeginNamespaced(launch)
 //
 // # The order of mounts
 //

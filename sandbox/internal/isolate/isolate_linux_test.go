@@ -37,7 +37,7 @@ func rule(t testing.TB, path string, access confine.Access) confine.Rule {
 
 // isolated is a running command.
 type isolated struct {
-	*birth.Newborn
+	*birth.Child
 	output, reports *os.File
 }
 
@@ -58,7 +58,7 @@ func start(t testing.TB, plan *confine.Plan, network *Network, script string) (*
 	if network == nil {
 		kind.Network = seccomp.On
 	}
-	n, err := birth.BeginFamily(Family(Launch{Plan: plan, Files: []int{-1, int(out.Fd()), int(out.Fd())}, Report: int(report.Fd()),
+	n, err := birth.BeginNamespaced(Namespaced(Launch{Plan: plan, Files: []int{-1, int(out.Fd()), int(out.Fd())}, Report: int(report.Fd()),
 		Network: network, Program: "/bin/sh", Argv: []string{"sh", "-c", script}, Env: environment,
 		Filter: seccomp.Filter(kind)}))
 	_, _ = out.Close(), report.Close()

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How the names of steps begin that mount something over what Look or Family has just found.
+// How the names of steps begin that mount something over what Look or Namespaced has just found.
 const (
 	protecting = "protected "
 	fastening  = "fasten "

@@ -66,7 +66,7 @@ func probe(own bool, launch Launch) error {
 	}
 	defer reports.Close()
 	launch.Report = report
-	n, err := birth.BeginFamily(Family(launch))
+	n, err := birth.BeginNamespaced(Namespaced(launch))
 	_ = unix.Close(report)
 	if err != nil {
 		return err

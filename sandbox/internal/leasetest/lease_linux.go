@@ -31,7 +31,7 @@ func Watched(t testing.TB, program string) (path string, giveBack func(), awaite
 		t.Fatal(err)
 	}
 	path = filepath.Join(t.TempDir(), "leased")
-	syscall.ForkLock.RLock() // a newborn of a parallel test would have it open for writing, and it could not be executed
+	syscall.ForkLock.RLock() // a child of a parallel test would have it open for writing, and it could not be executed
 	err = os.WriteFile(path, bytes, 0o755)
 	syscall.ForkLock.RUnlock()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package refusetest gives tests a kernel that refuses to bear into shared memory, as user-mode emulators do. It does not need
+// Package refusetest gives tests a kernel that refuses to start into shared memory, as user-mode emulators do. It does not need
 // root.
 //
 //	err := refusetest.Clone(refusetest.EveryThread)

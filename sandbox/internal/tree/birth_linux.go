@@ -43,9 +43,9 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 	}
 	steps = spec.steps(steps, f.many())
 	t.earliest = bootTicks()
-	t.brood = f.brood(unix.Gettid())
+	t.list = f.listOf(unix.Gettid())
 	var err error
-	t.brood.undisturbed(func() { err = f.bear(t, spec, steps) })
+	t.list.undisturbed(func() { err = f.fork(t, spec, steps) })
 	if err != nil {
 		return nil, err
 	}
@@ -62,23 +62,23 @@ func (f *Forest) many() bool {
 	return len(f.trees) >= manyTrees
 }
 
-// bear starts a leader on this thread and adds its tree to the table.
-func (f *Forest) bear(t *Tree, spec Spec, steps []birth.Step) error {
-	newborn, err := birth.Begin(steps)
+// fork starts a leader on this thread and adds its tree to the table.
+func (f *Forest) fork(t *Tree, spec Spec, steps []birth.Step) error {
+	child, err := birth.Begin(steps)
 	if err != nil {
 		return err
 	}
-	if newborn.Plain() {
+	if child.Plain() {
 		t.mark = 0
 	}
-	if newborn.PIDFD < 0 { // before Linux 5.4
-		_ = syscall.Kill(newborn.PID, syscall.SIGKILL)
-		newborn.Reap()
+	if child.PIDFD < 0 { // before Linux 5.4
+		_ = syscall.Kill(child.PID, syscall.SIGKILL)
+		child.Reap()
 		return syscall.ENOSYS
 	}
 	spec.Program, spec.Argv, spec.Env, spec.Dir, spec.Files, spec.Confine = "", nil, nil, "", nil, nil // they may be large
 	spec.Groups, spec.Rlimits = nil, nil
-	f.enter(t, spec, newborn)
+	f.enter(t, spec, child)
 	return nil
 }
 
@@ -88,11 +88,11 @@ func (f *Forest) newTree() *Tree {
 }
 
 // enter adds a tree to the table. Its leader has not yet executed its program.
-func (f *Forest) enter(t *Tree, spec Spec, newborn *birth.Newborn) {
-	t.spec, t.pid, t.fd, t.newborn = spec, newborn.PID, newborn.PIDFD, newborn
+func (f *Forest) enter(t *Tree, spec Spec, child *birth.Child) {
+	t.spec, t.pid, t.fd, t.child = spec, child.PID, child.PIDFD, child
 	f.mu.Lock()
 	f.trees[t.pid], f.unborn[t] = t, struct{}{}
-	t.brood.count(1)
+	t.list.count(1)
 	f.mu.Unlock()
 }
 
@@ -125,30 +125,30 @@ func (s Spec) steps(steps []birth.Step, many bool) []birth.Step {
 }
 
 // Prompt waits at most this long until the leader has executed its program or failed to, and reports whether it has.
-func (t *Tree) Prompt(most time.Duration) bool { return t.newborn.Prompt(most) }
+func (t *Tree) Prompt(most time.Duration) bool { return t.child.Prompt(most) }
 
 // Died reports whether the leader has ended. Executed must not have been called.
-func (t *Tree) Died() bool { return t.newborn.Died() }
+func (t *Tree) Died() bool { return t.child.Died() }
 
 // Executed waits until the leader has executed its program. After an error, a *birth.Error, nothing is left of the tree. A leader
 // that was killed before the execution counts as started and exits at once. Executed must be called once.
 func (t *Tree) Executed() error {
-	err := t.newborn.Wait()
+	err := t.child.Wait()
 	if failed, ok := errors.AsType[*birth.Error](err); ok && failed.Errno == 0 {
 		err = nil
 	}
 	if t.isolated != nil && err == nil {
 		t.isolated.found(t.pid)
 	}
-	f, newborn := t.forest, t.newborn
+	f, child := t.forest, t.child
 	f.mu.Lock()
 	delete(f.unborn, t)
-	t.newborn = nil // it may be large
+	t.child = nil // it may be large
 	if err == nil {
 		f.unsaid[t] = struct{}{}
 	}
 	f.mu.Unlock()
-	newborn.Release()
+	child.Release()
 	close(t.executed)
 	if err != nil {
 		_ = unix.Close(t.fd)
@@ -162,15 +162,15 @@ func (t *Tree) Executed() error {
 // reap removes a dead leader. Without WALL, a wait does not find one that was killed before it executed anything.
 func (t *Tree) reap() { _, _ = syscall.Wait4(t.pid, nil, syscall.WNOHANG|syscall.WALL, nil) }
 
-// endUnborn kills the newborns that have not executed their programs yet, and names those that do not die. A program that was
+// endUnborn kills the children that have not executed their programs yet, and names those that do not die. A program that was
 // executed, but not attended to since, gets its chance to end by itself, like any other.
 func (f *Forest) endUnborn(until time.Time) (survivors []Survivor) {
 	f.mu.Lock()
 	var unborn []*Tree
 	for t := range f.unborn {
 		unborn = append(unborn, t)
-		if !t.newborn.Over() {
-			_ = t.newborn.Kill() // its descriptor stays open as long as it is in the table
+		if !t.child.Over() {
+			_ = t.child.Kill() // its descriptor stays open as long as it is in the table
 		}
 	}
 	f.mu.Unlock()
@@ -187,14 +187,14 @@ func (f *Forest) endUnborn(until time.Time) (survivors []Survivor) {
 	return survivors
 }
 
-// hanging names a newborn that should have died, or should have been attended to.
+// hanging names a child that should have died, or should have been attended to.
 func (f *Forest) hanging(t *Tree) []Survivor {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if t.newborn == nil {
+	if t.child == nil {
 		return nil
 	}
-	_ = t.newborn.Kill()
+	_ = t.child.Kill()
 	return []Survivor{{PID: t.pid,
-		Why: "hangs in its start (" + t.newborn.Step() + ") and did not die of SIGKILL within " + killWait.String()}}
+		Why: "hangs in its start (" + t.child.Step() + ") and did not die of SIGKILL within " + killWait.String()}}
 }

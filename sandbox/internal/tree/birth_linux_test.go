@@ -24,9 +24,9 @@ func beginHanging(t *testing.T, f *Forest, program string, said chan<- report) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	for late := time.Now().Add(patience); leader.newborn.Step() != "execve"; time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(patience); leader.child.Step() != "execve"; time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
-			t.Fatalf("it hangs in %q", leader.newborn.Step())
+			t.Fatalf("it hangs in %q", leader.child.Step())
 		}
 	}
 	if leader.Prompt(50 * time.Millisecond) {
@@ -96,7 +96,7 @@ func TestTheEndOfAForestAsksAProgramThatNobodyHasAttendedTo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !leader.Prompt(patience) || !leader.newborn.Over() {
+	if !leader.Prompt(patience) || !leader.child.Over() {
 		t.Fatal("it is not executed")
 	}
 	left := make(chan []Survivor)

@@ -21,14 +21,14 @@ type Forest struct {
 	subreaper bool
 	marker    *Marker      // nil where orphans do not come to us
 	mortal    []birth.Step // let a leader die with the thread that starts it; none where orphans do not come to us
-	first     *brood       // of the first thread, to which orphans come; nil where they do not come to us
+	first     *childList   // of the first thread, to which orphans come; nil where they do not come to us
 
 	// forking is held from before a fork until its leader is in the table.
 	forking sync.Mutex
 	closed  bool // guarded by forking
 
 	mu     sync.Mutex
-	broods map[int]*brood     // of the first thread and of those that start leaders, by thread
+	lists  map[int]*childList // of the first thread and of those that start leaders, by thread
 	trees  map[int]*Tree      // by the leader's pid
 	unborn map[*Tree]struct{} // those whose leader may not have executed its program
 	unsaid map[*Tree]struct{} // the other trees, until after their last report; they leave the table just before it
@@ -95,8 +95,8 @@ func NewSubreaper() (*Forest, error) {
 
 // adopt makes a thread the one to which orphans come.
 func (f *Forest) adopt(thread int) {
-	f.first = newBrood(thread)
-	f.broods = map[int]*brood{thread: f.first}
+	f.first = newChildList(thread)
+	f.lists = map[int]*childList{thread: f.first}
 }
 
 // Marks returns the range of the marks that this forest gives.
@@ -135,7 +135,7 @@ type Spec struct {
 func (f *Forest) Leaders(thread int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if b := f.broods[thread]; b != nil {
+	if b := f.lists[thread]; b != nil {
 		return b.leaders
 	}
 	return 0
@@ -145,10 +145,10 @@ func (f *Forest) Leaders(thread int) int {
 // cannot be told apart by thread, none can end.
 func (f *Forest) Leave(thread int) bool {
 	f.mu.Lock()
-	b := f.broods[thread]
+	b := f.lists[thread]
 	leaves := b != nil && b != f.first && b.leaders == 0
 	if leaves {
-		delete(f.broods, thread)
+		delete(f.lists, thread)
 	}
 	f.mu.Unlock()
 	if leaves {
@@ -186,21 +186,21 @@ func (f *Forest) ReapOrphans() {
 // orphans lists the processes that came to a subreaper, and reaps the dead.
 func (f *Forest) orphans() []orphan {
 	f.mu.Lock()
-	broods := slices.Collect(maps.Values(f.broods))
+	lists := slices.Collect(maps.Values(f.lists))
 	f.mu.Unlock()
-	return f.look(broods...)
+	return f.look(lists...)
 }
 
 // orphansNear lists those that may belong to a tree.
-func (f *Forest) orphansNear(t *Tree) []orphan { return f.look(t.brood) }
+func (f *Forest) orphansNear(t *Tree) []orphan { return f.look(t.list) }
 
-// look lists the orphans in these broods, and then those in the first brood: the children of processes that die meanwhile come
+// look lists the orphans in these lists, and then those in the first list: the children of processes that die meanwhile come
 // to that one.
-func (f *Forest) look(broods ...*brood) (found []orphan) {
+func (f *Forest) look(lists ...*childList) (found []orphan) {
 	if !f.subreaper {
 		return nil
 	}
-	for _, b := range broods {
+	for _, b := range lists {
 		if b != f.first {
 			found = append(found, b.walks.look(func() []orphan { return f.walk(b) })...)
 		}
@@ -208,9 +208,9 @@ func (f *Forest) look(broods ...*brood) (found []orphan) {
 	return append(found, f.first.walks.look(func() []orphan { return f.walk(f.first) })...)
 }
 
-// tryLook is look in one brood. It gives up if another goroutine is looking.
-func (f *Forest) tryLook(b *brood) (found []orphan, looked bool) {
-	for _, b := range []*brood{b, f.first} {
+// tryLook is look in one list. It gives up if another goroutine is looking.
+func (f *Forest) tryLook(b *childList) (found []orphan, looked bool) {
+	for _, b := range []*childList{b, f.first} {
 		more, looked := b.walks.try(func() []orphan { return f.walk(b) })
 		if !looked {
 			return nil, false
@@ -223,23 +223,23 @@ func (f *Forest) tryLook(b *brood) (found []orphan, looked bool) {
 	return found, true
 }
 
-// brood returns the brood of a thread that starts leaders. The kernel's list stays open.
-func (f *Forest) brood(thread int) *brood {
+// listOf returns the list of a thread that starts leaders. The kernel's list stays open.
+func (f *Forest) listOf(thread int) *childList {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.subreaper || !hasChildrenFiles() { // without the lists, the children of all threads are one brood
+	if !f.subreaper || !hasChildrenFiles() { // without the lists, the children of all threads are one list
 		return f.first
 	}
-	b := f.broods[thread]
+	b := f.lists[thread]
 	if b == nil {
-		b = newBrood(thread)
-		f.broods[thread] = b
+		b = newChildList(thread)
+		f.lists[thread] = b
 	}
 	return b
 }
 
-// near reports whether a brood may have members of the tree.
-func (t *Tree) near(b *brood) bool { return b == t.forest.first || b == t.brood }
+// near reports whether a list may have members of the tree.
+func (t *Tree) near(b *childList) bool { return b == t.forest.first || b == t.list }
 
 // read returns what the limits of an orphan say now.
 func (f *Forest) read(p process) marked {
@@ -250,9 +250,9 @@ func (f *Forest) read(p process) marked {
 	return marked{start: p.start, read: true, span: f.marker.Marks().span(l)}
 }
 
-// place finds the trees that an orphan in a brood may belong to. If the limits name a tree that is younger than the orphan, or whose
+// match finds the trees that an orphan in a list may belong to. If the limits name a tree that is younger than the orphan, or whose
 // leader another thread started, the orphan has raised its limits, and they say nothing.
-func (f *Forest) place(b *brood, p process, s span) orphan {
+func (f *Forest) match(b *childList, p process, s span) orphan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	o := orphan{process: p}
@@ -295,10 +295,10 @@ func (f *Forest) signalGroup(t *Tree, sig syscall.Signal) error {
 // forget is called when the last member of a tree is gone. It removes the tree from the table and then reaps its leader, between two walks.
 // So the pid is never free while the table names it.
 func (f *Forest) forget(t *Tree) {
-	t.brood.undisturbed(func() {
+	t.list.undisturbed(func() {
 		f.mu.Lock()
 		delete(f.trees, t.pid)
-		t.brood.count(-1)
+		t.list.count(-1)
 		f.mu.Unlock()
 		t.reap()
 	})

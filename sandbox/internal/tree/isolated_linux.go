@@ -24,8 +24,8 @@ type isolated struct {
 }
 
 // BeginIsolated begins the birth of a leader in namespaces, as Begin does. It ignores Program, Argv, Env, Dir and Files of the
-// spec: the family has them. Reports is our end of the pipe to which the family reports.
-func (f *Forest) BeginIsolated(spec Spec, family birth.Family, reports *os.File) (*Tree, error) {
+// spec: the launch has them. Reports is our end of the pipe to which the launch reports.
+func (f *Forest) BeginIsolated(spec Spec, launch birth.Namespaced, reports *os.File) (*Tree, error) {
 	f.forking.Lock()
 	defer f.forking.Unlock()
 	if f.closed {
@@ -34,16 +34,16 @@ func (f *Forest) BeginIsolated(spec Spec, family birth.Family, reports *os.File)
 	t := f.newTree()
 	t.isolated = &isolated{reports: reports}
 	t.roots = t.adopted
-	t.brood = f.brood(unix.Gettid())
+	t.list = f.listOf(unix.Gettid())
 	t.earliest = bootTicks()
 	var err error
-	t.brood.undisturbed(func() {
-		var newborn *birth.Newborn
-		if newborn, err = birth.BeginFamily(family); err != nil {
+	t.list.undisturbed(func() {
+		var child *birth.Child
+		if child, err = birth.BeginNamespaced(launch); err != nil {
 			return
 		}
 		spec.Program, spec.Argv, spec.Env, spec.Dir, spec.Files = "", nil, nil, "", nil
-		f.enter(t, spec, newborn)
+		f.enter(t, spec, child)
 	})
 	if err != nil {
 		return nil, err
@@ -53,8 +53,8 @@ func (f *Forest) BeginIsolated(spec Spec, family birth.Family, reports *os.File)
 
 // Undisturbed calls a function that starts and reaps children of this thread that are not leaders. Outside Undisturbed they would
 // be taken for orphans of trees.
-func (f *Forest) Undisturbed(bear func() error) (err error) {
-	f.brood(unix.Gettid()).undisturbed(func() { err = bear() })
+func (f *Forest) Undisturbed(do func() error) (err error) {
+	f.listOf(unix.Gettid()).undisturbed(func() { err = do() })
 	return err
 }
 

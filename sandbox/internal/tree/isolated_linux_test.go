@@ -48,7 +48,7 @@ func startIsolated(t *testing.T, f *Forest, keep bool, script string) (*Tree, <-
 	said := make(chan last, 2)
 	tree, err := f.BeginIsolated(Spec{Keep: keep, Grace: 50 * time.Millisecond, Exited: func(s Status) { words.status = s },
 		Left: func(count int) { words.left = count }, Ended: func(r Report) { words.report = r; said <- words }},
-		isolate.Family(isolate.Launch{Plan: &confine.Plan{}, Files: []int{-1, int(out.Fd()), int(out.Fd())}, Report: report,
+		isolate.Namespaced(isolate.Launch{Plan: &confine.Plan{}, Files: []int{-1, int(out.Fd()), int(out.Fd())}, Report: report,
 			Network: network, Program: "/bin/sh", Argv: []string{"sh", "-c", script}}), reports)
 	_, _ = out.Close(), unix.Close(report)
 	if err == nil {
@@ -139,14 +139,14 @@ func TestAKeptIsolatedTreeLivesUntilItsLastProcess(t *testing.T) {
 	tree.wait(patience)
 }
 
-func TestAFirstProcessIsNoNewbornThatHangs(t *testing.T) {
+func TestAFirstProcessIsNoChildThatHangs(t *testing.T) {
 	f := NewForest()
 	tree, said := startIsolated(t, f, false, "echo; exec sleep 1000")
 	if !isFirst(tree.pid) || isFirst(tree.PID()) || isFirst(os.Getpid()) {
 		t.Error("the first process is not recognised")
 	}
-	if newborn, found := FindNewborn(os.Getpid()); found {
-		t.Errorf("%+v was found", newborn)
+	if child, found := FindUnexecuted(os.Getpid()); found {
+		t.Errorf("%+v was found", child)
 	}
 	tree.End(0)
 	<-said
@@ -164,24 +164,24 @@ func TestAHungIsolatedBirthIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := f.BeginIsolated(Spec{}, isolate.Family(isolate.Launch{Plan: &confine.Plan{Network: true}, Report: report, Program: program,
+	tree, err := f.BeginIsolated(Spec{}, isolate.Namespaced(isolate.Launch{Plan: &confine.Plan{Network: true}, Report: report, Program: program,
 		Argv: []string{"true"}}), reports)
 	_ = unix.Close(report)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for until := time.Now().Add(patience); ; {
-		if newborn, found := FindNewborn(os.Getpid()); found {
-			if newborn.PID != tree.pid {
-				t.Errorf("%+v was found instead of %d", newborn, tree.pid)
+		if child, found := FindUnexecuted(os.Getpid()); found {
+			if child.PID != tree.pid {
+				t.Errorf("%+v was found instead of %d", child, tree.pid)
 			}
-			if err := newborn.Kill(); err != nil {
+			if err := child.Kill(); err != nil {
 				t.Error(err)
 			}
 			break
 		}
 		if time.Now().After(until) {
-			t.Fatalf("no start hangs; it is at %s", tree.newborn.Step())
+			t.Fatalf("no start hangs; it is at %s", tree.child.Step())
 		}
 	}
 	giveBack()

@@ -55,8 +55,8 @@ func (m Marks) most() uint64 {
 	return 1<<treeBits - 1
 }
 
-// steps returns the steps that give a newborn the limits of a tree. They fail if another process has lowered the warden's limits.
-// The newborn's limits are then at least as low, and give no other tree's number.
+// steps returns the steps that give a child the limits of a tree. They fail if another process has lowered the warden's limits.
+// The child's limits are then at least as low, and give no other tree's number.
 func (m Marks) steps(tree Mark, secret birth.Secret) []birth.Step {
 	n := uint64(tree) * m.stride()
 	return []birth.Step{
@@ -164,7 +164,7 @@ func (m *Marker) Next() Mark {
 	return m.last
 }
 
-// steps give a newborn the limits of a tree.
+// steps give a child the limits of a tree.
 func (m *Marker) steps(tree Mark, secret birth.Secret) []birth.Step {
 	if tree == 0 {
 		return nil

@@ -17,7 +17,7 @@ func unlimited() limits {
 	return limits{none, none}
 }
 
-// of returns the limits that a newborn of a tree gets.
+// of returns the limits that a child of a tree gets.
 func of(m Marks, tree Mark) limits {
 	n := uint64(tree) * m.stride()
 	return limits{pair{m.Nonce, m.Time - n}, pair{m.Nonce, m.Locks + n}}

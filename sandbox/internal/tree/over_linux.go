@@ -8,7 +8,7 @@ func (t *Tree) overNow(status Status) (over bool) {
 	if t.spec.Over == nil || !t.forest.concluding.TryLock() {
 		return false
 	}
-	if orphans, looked := t.forest.tryLook(t.brood); looked {
+	if orphans, looked := t.forest.tryLook(t.list); looked {
 		over = t.endsWithout(orphans)
 	}
 	t.forest.concluding.Unlock()

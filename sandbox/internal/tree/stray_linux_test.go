@@ -30,7 +30,7 @@ func TestAnOrphanBelongsWhereItsLimitsSay(t *testing.T) {
 		{"anywhere", 200, anywhere, []Mark{0, 3, 5, 9}, false},
 		{"a tree that has ended", 200, span{7, 7}, []Mark{0}, true},
 	} {
-		o := f.place(nil, process{pid: 6, start: c.start, state: 'S'}, c.span)
+		o := f.match(nil, process{pid: 6, start: c.start, state: 'S'}, c.span)
 		for mark, tree := range trees {
 			if o.may(tree) != slices.Contains(c.trees, mark) {
 				t.Errorf("%s: tree %d may: %v", c.name, mark, o.may(tree))
@@ -41,11 +41,11 @@ func TestAnOrphanBelongsWhereItsLimitsSay(t *testing.T) {
 		}
 	}
 	delete(f.trees, 103)
-	alone := f.place(nil, process{pid: 6, start: 200, state: 'S'}, span{4, 8})
+	alone := f.match(nil, process{pid: 6, start: 200, state: 'S'}, span{4, 8})
 	if !alone.falls(trees[5]) || !alone.stray(trees[5]) || alone.falls(trees[3]) || alone.stray(trees[3]) {
 		t.Errorf("the only one left: %+v", alone)
 	}
-	named := f.place(nil, process{pid: 7, start: 200, state: 'S'}, span{4, 8})
+	named := f.match(nil, process{pid: 7, start: 200, state: 'S'}, span{4, 8})
 	if named.falls(trees[5]) || named.stray(trees[5]) {
 		t.Errorf("a survivor that was named before: %+v", named)
 	}

@@ -30,7 +30,7 @@ func onAnotherThread(do func()) {
 	<-done
 }
 
-func TestEachThreadHasItsOwnBrood(t *testing.T) {
+func TestEachThreadHasItsOwnList(t *testing.T) {
 	if !hasChildrenFiles() {
 		t.Skip("the kernel has no lists of children")
 	}
@@ -42,7 +42,7 @@ func TestEachThreadHasItsOwnBrood(t *testing.T) {
 		}
 		defer func() { _ = command.Process.Kill(); _ = command.Wait() }()
 		lists := func(thread int) bool {
-			pids, err := newBrood(thread).list()
+			pids, err := newChildList(thread).list()
 			if err != nil {
 				t.Error(err)
 			}
@@ -57,7 +57,7 @@ func TestEachThreadHasItsOwnBrood(t *testing.T) {
 	})
 }
 
-func TestANewbornOfAnyThreadIsFound(t *testing.T) {
+func TestAChildOfAnyThreadIsFound(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))  // one is kept by the thread that forks until it has the child's program
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would wait for that thread, and this test with it
 	runtime.GC()
@@ -91,8 +91,8 @@ func TestANewbornOfAnyThreadIsFound(t *testing.T) {
 		}
 	})
 	for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if newborn, found := FindNewborn(os.Getpid()); found {
-			_ = newborn.Kill()
+		if child, found := FindUnexecuted(os.Getpid()); found {
+			_ = child.Kill()
 			break
 		}
 		if time.Now().After(late) {

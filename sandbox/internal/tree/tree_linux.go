@@ -35,12 +35,12 @@ type Tree struct {
 	pid    int
 	fd     int      // the leader's pidfd, until Watch takes it over
 	pidfd  *os.File // of Watch
-	// newborn is the leader until it has executed its program; after that it is nil. forest.mu guards the change.
-	newborn  *birth.Newborn
+	// child is the leader until it has executed its program; after that it is nil. forest.mu guards the change.
+	child    *birth.Child
 	executed chan struct{} // closed when it has executed its program, or never will
 	// No member began before this: clock ticks after boot.
 	earliest uint64
-	brood    *brood // of the thread that bore the leader; nil where orphans do not come to us
+	list     *childList // of the thread that started the leader; nil where orphans do not come to us
 	mark     Mark
 	isolated *isolated // nil if the leader is the root; otherwise process 1 of a namespace is, and pid and pidfd are those of process 1
 	// roots lists the members that are not children of living members. settled says that none died meanwhile.

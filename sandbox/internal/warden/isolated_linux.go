@@ -141,7 +141,7 @@ func (c *cell) end() {
 // enter has a goroutine look at the protected names of an isolated start: their file system may not answer. Enter reports whether
 // the start has to wait for that; then the start is handled again later.
 func (w *warden) enter(s start) (waits bool) {
-	p := w.rooms.plans[s.spec.Plan]
+	p := w.plans.byID[s.spec.Plan]
 	if s.spec.Level != confine.Isolated || p == nil || s.plan != nil {
 		return false
 	}
@@ -156,7 +156,7 @@ func (w *warden) enter(s start) (waits bool) {
 
 // isolate begins an isolated leader.
 func (w *warden) isolate(s start) {
-	p := w.rooms.plans[s.spec.Plan]
+	p := w.plans.byID[s.spec.Plan]
 	switch {
 	case p == nil:
 		w.refuse(s, &birth.Error{Step: "plan", Errno: unix.EINVAL})
@@ -175,7 +175,7 @@ func (w *warden) isolate(s start) {
 			return
 		}
 	}
-	w.bearIsolated(s, p)
+	w.startIsolated(s, p)
 }
 
 func protectFailed(err error) error {
@@ -193,7 +193,7 @@ func protectFailed(err error) error {
 // refuse answers a start that has not begun.
 func (w *warden) refuse(s start, err error) {
 	closeAll(s.files)
-	if _, told := errors.AsType[syscall.Errno](err); !told && !errors.Is(err, tree.ErrClosed) { // the newborn was killed, so there is no errno to pass on
+	if _, told := errors.AsType[syscall.Errno](err); !told && !errors.Is(err, tree.ErrClosed) { // the child was killed, so there is no errno to pass on
 		failed, _ := errors.AsType[*birth.Error](err)
 		err = &birth.Error{Errno: unix.EIO}
 		if failed != nil {
@@ -217,9 +217,9 @@ func (w *warden) failAfter(leave func(), id uint64, err error) {
 
 // launch converts a start for package isolate.
 func (w *warden) launch(s start, p *registered, report int) isolate.Launch {
-	l := isolate.Launch{Plan: s.plan, Files: placed(s.spec.FDs, s.files), Groups: placed(s.spec.Groups, s.files),
+	l := isolate.Launch{Plan: s.plan, Files: pick(s.spec.FDs, s.files), Groups: pick(s.spec.Groups, s.files),
 		Report: report, Network: p.cell.network, Dir: s.spec.Dir, Program: s.spec.Program, Argv: s.spec.Argv, Env: s.spec.Env,
-		Tasks: s.spec.Tasks, Filter: w.rooms.filter(isolate.KindOf(&p.plan)), TTY: s.spec.TTY}
+		Tasks: s.spec.Tasks, Filter: w.plans.filter(isolate.KindOf(&p.plan)), TTY: s.spec.TTY}
 	for _, limit := range s.spec.Rlimits {
 		l.Limits = append(l.Limits, birth.Rlimit(limit.Resource, limit.Soft, limit.Hard))
 	}
@@ -240,21 +240,21 @@ func pathOf(fd int) string {
 	return path
 }
 
-// bearIsolated begins one leader in namespaces.
-func (w *warden) bearIsolated(s start, p *registered) {
+// startIsolated begins one leader in namespaces.
+func (w *warden) startIsolated(s start, p *registered) {
 	reports, report, err := isolate.Reports()
 	if err != nil {
 		w.refuse(s, err)
 		return
 	}
-	n := &newborn{start: s}
+	n := &child{start: s}
 	spec := w.spec(n)
 	ended := spec.Ended
 	spec.Ended = func(report tree.Report) {
 		s.leave()
 		ended(report)
 	}
-	t, err := w.forest.BeginIsolated(spec, isolate.Family(w.launch(s, p, report)), reports)
+	t, err := w.forest.BeginIsolated(spec, isolate.Namespaced(w.launch(s, p, report)), reports)
 	_ = unix.Close(report)
 	if err != nil {
 		_ = reports.Close()

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poll is the epoll on which the bearer whose turn it is waits. With Go's poller, another thread would wait and then wake this one.
+// poll is the epoll on which the thread that serves waits. With Go's poller, another thread would wait and then wake this one.
 type poll struct {
 	fd     int
-	bell   int // an eventfd, by which others wake the bearer
+	bell   int // an eventfd, by which others wake the spawning thread
 	events [32]unix.EpollEvent
 }
 
@@ -29,10 +29,10 @@ func (p *poll) add(fd int) error {
 	return unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
-// remove must come before a descriptor is closed: a newborn may still have a copy, and the kernel would go on reporting that.
+// remove must come before a descriptor is closed: a child may still have a copy, and the kernel would go on reporting that.
 func (p *poll) remove(fd int) { _ = unix.EpollCtl(p.fd, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// ring wakes the bearer that waits. It may be called in any goroutine.
+// ring wakes the spawning thread that waits. It may be called in any goroutine.
 func (p *poll) ring() {
 	one := [8]byte{1}
 	_, _ = unix.Write(p.bell, one[:])

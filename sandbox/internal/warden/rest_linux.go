@@ -54,7 +54,7 @@ func heap() uint64 {
 }
 
 // disturb makes a warden that rests do so once more. It is called when a tree has ended: that is work of other threads, during
-// which a bearer may have gone to rest.
+// which a spawning thread may have gone to rest.
 func (w *warden) disturb() {
 	if w.resting.CompareAndSwap(true, false) {
 		w.poll.ring()

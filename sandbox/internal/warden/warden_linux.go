@@ -59,7 +59,7 @@ func complain(what string, err error) {
 
 func failed(to string, err error) error { return errors.New("cannot " + to + ": " + err.Error()) }
 
-// warden is the state of the process. The bearer whose turn it is does nearly everything: it reads requests, starts leaders, and
+// warden is the state of the process. The thread that serves does nearly everything: it reads requests, starts leaders, and
 // sees them exit. Work that can take long has a goroutine of its own: a birth that hangs, or the end of a tree whose leader has
 // exited.
 type warden struct {
@@ -70,17 +70,17 @@ type warden struct {
 	alarm  *alarm
 	gone   chan struct{} // closed when the host is gone
 
-	// These belong to the bearer whose turn it is.
-	bearers  []*bearer
-	rooms    rooms
-	births   []start            // those that have waited for everything else, in their order
-	mail     bool               // the host has sent something
-	lost     bool               // it will send nothing more
-	rested   bool               // since the last event
-	drops    int                // how often it has given back files without finding few at the next look
-	yielded  time.Time          // to the scheduler of Go
-	newborns []*newborn         // whose starts are not answered, and which no goroutine looks after
-	leaders  map[int32]*newborn // by the pidfd that the poll watches
+	// These belong to the thread that serves.
+	spawners []*spawner
+	plans    planTable
+	births   []start          // those that have waited for everything else, in their order
+	mail     bool             // the host has sent something
+	lost     bool             // it will send nothing more
+	rested   bool             // since the last event
+	drops    int              // how often it has given back files without finding few at the next look
+	yielded  time.Time        // to the scheduler of Go
+	children []*child         // whose starts are not answered, and which no goroutine looks after
+	leaders  map[int32]*child // by the pidfd that the poll watches
 
 	resting atomic.Bool // a tree that ends is to disturb it
 
@@ -88,14 +88,14 @@ type warden struct {
 	trees map[uint64]*tree.Tree
 }
 
-// start is a request for the bearer whose turn it is. Requests are handled in the order of their arrival. Exactly one
+// start is a request for the thread that serves. Requests are handled in the order of their arrival. Exactly one
 // of spec, register, withdraw, born and over is set.
 type start struct {
 	id       uint64
 	spec     *wire.Start
 	register *wire.Register
 	withdraw *wire.Withdraw
-	born     *newborn
+	born     *child
 	over     chan<- struct{} // closed when everything that was kept for commands is removed
 	files    []int
 
@@ -119,7 +119,7 @@ func run() error {
 	}
 	continueOnMail()
 	w := &warden{forest: forest, again: make(chan start, maxStarts), alarm: newAlarm(), gone: make(chan struct{}),
-		leaders: map[int32]*newborn{}, trees: map[uint64]*tree.Tree{}}
+		leaders: map[int32]*child{}, trees: map[uint64]*tree.Tree{}}
 	if err := w.open(); err != nil {
 		return failed("take over the host's socket", err)
 	}
@@ -133,12 +133,12 @@ func run() error {
 		go func() {
 			tree.AwaitEnd(host)
 			w.alarm.in(endWait)
-			_ = unix.Shutdown(socketFD, unix.SHUT_RDWR) // a bearer may be blocked in a send that nobody reads
+			_ = unix.Shutdown(socketFD, unix.SHUT_RDWR) // a spawning thread may be blocked in a send that nobody reads
 			close(dead)
 		}()
 	}
 	go reap(forest)
-	if err := w.startBearing(); err != nil {
+	if err := w.startSpawning(); err != nil {
 		return failed("start a thread", err)
 	}
 	takeOtherSignals()
@@ -165,7 +165,7 @@ func takeOtherSignals() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM)
 }
 
-// open prepares the poll and the connection on which the bearers wait.
+// open prepares the poll and the connection on which the spawning threads wait.
 func (w *warden) open() (err error) {
 	if w.poll, err = newPoll(); err != nil {
 		return err
@@ -230,7 +230,7 @@ func continueOnMail() {
 	}
 }
 
-// end ends all trees. The bearers see their leaders exit meanwhile.
+// end ends all trees. The spawning threads see their leaders exit meanwhile.
 func (w *warden) end() error {
 	left := w.forest.EndAll(grace)
 	over := make(chan struct{})
@@ -245,7 +245,7 @@ func (w *warden) end() error {
 // read waits until something has happened, and handles the next request if there is one.
 func (w *warden) read() {
 	for w.lost || !w.mail && !w.conn.Pending() {
-		if w.turn(); len(w.births) > 0 {
+		if w.dispatch(); len(w.births) > 0 {
 			return
 		}
 	}
@@ -257,7 +257,7 @@ func (w *warden) read() {
 		close(w.gone)
 		return
 	}
-	if count, is := forBearer(&request); is {
+	if count, is := forSpawner(&request); is {
 		files, err := w.conn.TakeFiles(count)
 		if err != nil {
 			w.fail(request.ID, err)
@@ -278,8 +278,8 @@ func (w *warden) read() {
 	}
 }
 
-// forBearer reports how many descriptors come with a request, and whether it starts a leader or concerns a plan.
-func forBearer(r *wire.Request) (files int, is bool) {
+// forSpawner reports how many descriptors come with a request, and whether it starts a leader or concerns a plan.
+func forSpawner(r *wire.Request) (files int, is bool) {
 	switch {
 	case r.Start != nil:
 		return r.Start.Files, true
@@ -289,48 +289,48 @@ func forBearer(r *wire.Request) (files int, is bool) {
 	return 0, r.Withdraw != nil
 }
 
-// handle is called by the bearer whose turn it is.
+// handle is called by the thread that serves.
 func (w *warden) handle(s start) {
 	switch {
 	case s.born != nil:
 		w.executed(s.born, s.failed)
 	case s.over != nil:
-		w.rooms.close()
+		w.plans.close()
 		close(s.over)
 	case s.register != nil:
-		w.rooms.register(s.id, s.register, s.files)
+		w.plans.register(s.id, s.register, s.files)
 	case s.withdraw != nil:
-		w.rooms.withdraw(s.id)
+		w.plans.withdraw(s.id)
 	case w.enter(s): // it waits
 	default:
 		w.births = append(w.births, s)
 	}
 }
 
-// bear begins one leader that is not isolated.
-func (w *warden) bear(b *bearer, s start) {
-	steps, err := w.rooms.confine(s.spec, s.files)
+// startLeader begins one leader that is not isolated.
+func (w *warden) startLeader(b *spawner, s start) {
+	steps, err := w.plans.confine(s.spec, s.files)
 	if err != nil {
 		w.refuse(s, err)
 		return
 	}
-	n := &newborn{start: s}
+	n := &child{start: s}
 	spec := w.spec(n)
-	spec.Files, spec.Groups, spec.Rlimits = placed(s.spec.FDs, s.files), placed(s.spec.Groups, s.files), s.spec.Rlimits
+	spec.Files, spec.Groups, spec.Rlimits = pick(s.spec.FDs, s.files), pick(s.spec.Groups, s.files), s.spec.Rlimits
 	spec.Program, spec.Argv, spec.Env, spec.Dir = s.spec.Program, s.spec.Argv, s.spec.Env, s.spec.Dir
 	spec.Confine, spec.Secret = steps, b.secret
 	if n.tree, err = w.forest.Begin(spec); err != nil {
 		w.refuse(s, err)
 		return
 	}
-	if n.plan = w.rooms.plans[s.spec.Plan]; n.plan != nil {
+	if n.plan = w.plans.byID[s.spec.Plan]; n.plan != nil {
 		n.plan.uses++
 	}
 	w.begun(n)
 }
 
 // spec returns the part of a specification that all leaders share.
-func (w *warden) spec(n *newborn) tree.Spec {
+func (w *warden) spec(n *child) tree.Spec {
 	s := n.start.spec
 	return tree.Spec{
 		TTY: s.TTY, Keep: s.Keep, Grace: s.Grace,
@@ -341,8 +341,8 @@ func (w *warden) spec(n *newborn) tree.Spec {
 	}
 }
 
-// placed returns the files at these positions among those received; -1 stands for none.
-func placed(positions, files []int) []int {
+// pick returns the files at these positions among those received; -1 stands for none.
+func pick(positions, files []int) []int {
 	all := make([]int, len(positions))
 	for i, position := range positions {
 		all[i] = -1

@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
-// A child before exec may share our table of descriptors: under the number of one that is closed it would find nothing, or another rule set.
+// A child before exec may share our table of descriptors: under the number of a closed one it would find nothing, or another rule set.
 func TestTheDescriptorsOfAPlanStayOpenForTheBirthsThatNeedThem(t *testing.T) {
 	fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -21,7 +21,7 @@ func TestTheDescriptorsOfAPlanStayOpenForTheBirthsThatNeedThem(t *testing.T) {
 	}
 	w := &warden{}
 	w.handle(start{id: 1, register: new(wire.Register), files: []int{fd}})
-	n := &newborn{plan: w.rooms.plans[1]}
+	n := &child{plan: w.plans.byID[1]}
 	n.plan.uses++
 	w.handle(start{id: 1, withdraw: new(wire.Withdraw)})
 	if !open() {
@@ -31,5 +31,5 @@ func TestTheDescriptorsOfAPlanStayOpenForTheBirthsThatNeedThem(t *testing.T) {
 	if open() {
 		t.Error("it stays open after the birth")
 	}
-	w.rooms.close()
+	w.plans.close()
 }

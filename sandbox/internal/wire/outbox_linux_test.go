@@ -21,13 +21,13 @@ import (
 const long = 20 * time.Second
 
 // outbox returns an outbox with a connection that only the test reads.
-func outbox(t *testing.T, patience time.Duration, bear func() bool) (o *Outbox, other *Conn) {
+func outbox(t *testing.T, patience time.Duration, persist func() bool) (o *Outbox, other *Conn) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := NewConn(fds[0], patience, bear)
+	a, err := NewConn(fds[0], patience, persist)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ type call struct {
 	want   uint64 // for mustBe
 	// numbered says that the arguments, all numbers, are part of the call's title.
 	numbered bool
-	// unshares says that the newborn shares its parent's descriptors until it has made this call.
+	// unshares says that the child shares its parent's descriptors until it has made this call.
 	unshares bool
 	// result is where the result is kept; nil if no step needs it.
 	result *Memory
@@ -58,7 +58,7 @@ type header struct {
 	at    uint64 // the address of the current step
 	errno uint64
 	pidfd uint64
-	alive uint64          // the kernel clears the first half when the newborn no longer needs the slab
+	alive uint64          // the kernel clears the first half when the child no longer needs the launch block
 	wake  uint64          // a word that a failing step also clears, to wake waiters; zero if the kernel does that
 	none  uint64          // the results that nobody needs
 	zeros [4]uint64       // no signals, and the action of a signal that nobody handles
@@ -72,9 +72,9 @@ const (
 	stackSize = 512
 )
 
-// slab is one block of memory with everything that a newborn reads and writes: header, steps, and the targets of their
+// block is a launch block: one piece of memory with everything that a child reads and writes: header, steps, and the targets of their
 // arguments. It holds no Go pointers.
-type slab struct {
+type block struct {
 	words []uint64
 	free  int // in bytes
 	known map[*Memory]int
@@ -85,7 +85,7 @@ type slab struct {
 // operand is an argument of a system call.
 type operand interface {
 	size(known map[*Memory]int) int
-	put(s *slab) uint64
+	put(s *block) uint64
 }
 
 type (
@@ -97,11 +97,11 @@ type (
 )
 
 func (n number) size(map[*Memory]int) int { return 0 }
-func (n number) put(s *slab) uint64       { return uint64(n) }
+func (n number) put(s *block) uint64      { return uint64(n) }
 
 func (t text) size(map[*Memory]int) int { return rounded(len(t) + 1) }
 
-func (t text) put(s *slab) uint64 {
+func (t text) put(s *block) uint64 {
 	at, room := s.take(t.size(nil))
 	copy(room, t)
 	return at
@@ -115,7 +115,7 @@ func (l list) size(map[*Memory]int) int {
 	return size
 }
 
-func (l list) put(s *slab) uint64 {
+func (l list) put(s *block) uint64 {
 	first := s.free / wordSize
 	at, _ := s.take((len(l) + 1) * wordSize)
 	for i, entry := range l {
@@ -126,7 +126,7 @@ func (l list) put(s *slab) uint64 {
 
 func (v values) size(map[*Memory]int) int { return len(v) * wordSize }
 
-func (v values) put(s *slab) uint64 {
+func (v values) put(s *block) uint64 {
 	first := s.free / wordSize
 	at, _ := s.take(v.size(nil))
 	copy(s.words[first:], v)
@@ -135,7 +135,7 @@ func (v values) put(s *slab) uint64 {
 
 func (p program) size(map[*Memory]int) int { return 2*wordSize + len(p)*wordSize }
 
-func (p program) put(s *slab) uint64 {
+func (p program) put(s *block) uint64 {
 	first := s.free / wordSize
 	at, _ := s.take(2 * wordSize)
 	filter, room := s.take(len(p) * wordSize)
@@ -149,7 +149,7 @@ func (p program) put(s *slab) uint64 {
 func rounded(size int) int { return (size + wordSize - 1) &^ (wordSize - 1) }
 
 // take hands out zeroed room.
-func (s *slab) take(size int) (at uint64, room []byte) {
+func (s *block) take(size int) (at uint64, room []byte) {
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(&s.words[0])), len(s.words)*wordSize)
 	room = bytes[s.free : s.free+size]
 	at = s.address(s.free)
@@ -157,11 +157,11 @@ func (s *slab) take(size int) (at uint64, room []byte) {
 	return at, room
 }
 
-func (s *slab) address(offset int) uint64 {
+func (s *block) address(offset int) uint64 {
 	return uint64(uintptr(unsafe.Pointer(&s.words[0]))) + uint64(offset)
 }
 
-func (s *slab) header() *header { return (*header)(unsafe.Pointer(&s.words[0])) }
+func (s *block) header() *header { return (*header)(unsafe.Pointer(&s.words[0])) }
 
 // made is the caller's list of steps, completed with those that every birth has.
 type made struct {
@@ -171,7 +171,7 @@ type made struct {
 }
 
 // complete adds the steps that every birth needs. Signals stay blocked until all steps but the last have been made. If the last
-// one executes nothing, the newborn ends.
+// one executes nothing, the child ends.
 func complete(steps []Step) made {
 	last := len(steps) - 1
 	m := made{steps: make([]Step, 0, len(steps)+4), shares: slices.ContainsFunc(steps, func(s Step) bool { return s.call.unshares })}
@@ -204,10 +204,10 @@ func lowerFiles(steps []Step) (step Step, lower bool) {
 	return Rlimit(unix.RLIMIT_NOFILE, was.Soft, was.Hard), true
 }
 
-// lay makes the slab of a birth. First of all the newborn gives all signals their default actions.
-func lay(m made) *slab {
+// lay makes the launch block of a birth. First of all the child gives all signals their default actions.
+func lay(m made) *block {
 	size := int(unsafe.Sizeof(header{})) + resetSize + sizeOf(m.steps, map[*Memory]int{})
-	s := newSlab(make([]uint64, size/wordSize))
+	s := newBlock(make([]uint64, size/wordSize))
 	h := s.header()
 	h.flags = unix.CLONE_VM | unix.CLONE_PIDFD | unix.CLONE_CHILD_CLEARTID
 	if m.shares {
@@ -218,8 +218,8 @@ func lay(m made) *slab {
 	return s
 }
 
-func newSlab(words []uint64) *slab {
-	s := &slab{words: words, free: int(unsafe.Sizeof(header{})), known: map[*Memory]int{}}
+func newBlock(words []uint64) *block {
+	s := &block{words: words, free: int(unsafe.Sizeof(header{})), known: map[*Memory]int{}}
 	h := s.header()
 	h.block, h.alive = ^uint64(0), 1
 	h.stack = (s.address(int(unsafe.Offsetof(h.room))) + stackSize) &^ 15
@@ -234,7 +234,7 @@ const lastSignal = 64
 const resetSize = lastSignal * stepSize
 
 // resets lays out such steps. Others must follow.
-func (s *slab) resets() (at uint64) {
+func (s *block) resets() (at uint64) {
 	first := s.free / wordSize
 	at, _ = s.take(resetSize)
 	zeros := s.address(int(unsafe.Offsetof(header{}.zeros)))
@@ -260,7 +260,7 @@ func sizeOf(steps []Step, known map[*Memory]int) int {
 }
 
 // lay lays out steps, and returns where they begin.
-func (s *slab) lay(steps []Step) (at uint64) {
+func (s *block) lay(steps []Step) (at uint64) {
 	first := s.free / wordSize
 	at, _ = s.take(len(steps) * stepSize)
 	for i, step := range steps {
@@ -269,7 +269,7 @@ func (s *slab) lay(steps []Step) (at uint64) {
 	return at
 }
 
-func (s *slab) put(words []uint64, c call) {
+func (s *block) put(words []uint64, c call) {
 	words[0], words[7], words[8], words[9] = uint64(c.number), uint64(c.rule), c.want, s.none
 	for i, arg := range c.args {
 		words[1+i] = arg.put(s)
@@ -283,4 +283,4 @@ func (s *slab) put(words []uint64, c call) {
 }
 
 // now returns the index of the current step, or the last one made, in the list without the signals.
-func (s *slab) now() int { return (int(load(&s.header().at)) - int(s.first)) / stepSize }
+func (s *block) now() int { return (int(load(&s.header().at)) - int(s.first)) / stepSize }

@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Newborn is a child between its birth and the execution of its program.
-type Newborn struct {
+// Unexecuted is a child between its birth and the execution of its program.
+type Unexecuted struct {
 	PID   int
 	start uint64
 }
 
-// FindNewborn looks among the children of a process for a newborn that is not running: it waits, perhaps for a file system, or is
+// FindUnexecuted looks among the children of a process for one before exec that is not running: it waits, perhaps for a file system, or is
 // stopped. The caller must be allowed to trace both.
-func FindNewborn(parent int) (newborn Newborn, found bool) {
+func FindUnexecuted(parent int) (child Unexecuted, found bool) {
 	ours, err := layout(parent)
 	if err != nil {
-		return Newborn{}, false
+		return Unexecuted{}, false
 	}
 	children, _ := childrenOf(parent)               // of all its threads
 	for _, pid := range slices.Backward(children) { // the youngest of a thread comes last
@@ -27,7 +27,7 @@ func FindNewborn(parent int) (newborn Newborn, found bool) {
 			// Process 1 never executes anything. It waits once it has started its command. Before that it can hang, but only inside
 			// the kernel, where it cannot be killed.
 			if p, err := readProcess(pid); err == nil && p.state == 'D' {
-				return Newborn{p.pid, p.start}, true
+				return Unexecuted{p.pid, p.start}, true
 			}
 			continue
 		}
@@ -36,10 +36,10 @@ func FindNewborn(parent int) (newborn Newborn, found bool) {
 			continue
 		}
 		if p, err := readProcess(pid); err == nil && !p.dead() && p.state != 'R' {
-			return Newborn{p.pid, p.start}, true
+			return Unexecuted{p.pid, p.start}, true
 		}
 	}
-	return Newborn{}, false
+	return Unexecuted{}, false
 }
 
 // isFirst reports whether a process is process 1 of a pid namespace below ours.
@@ -55,8 +55,8 @@ func isFirst(pid int) bool {
 	return len(pids) > 1 && string(pids[len(pids)-1]) == "1"
 }
 
-// Kill kills exactly this newborn.
-func (n Newborn) Kill() error { return Kill(n.PID, n.start) }
+// Kill kills exactly this child.
+func (n Unexecuted) Kill() error { return Kill(n.PID, n.start) }
 
 // layout returns the addresses of a process's program, stack, arguments and environment. It is equal in two processes only if
 // neither has executed anything since one started the other.

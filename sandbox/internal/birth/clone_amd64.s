@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// Offsets in the header and in a laid-out step; see slab_linux.go.
+// Offsets in the header and in a laid-out step; see block_linux.go.
 #define BLOCK 0
 #define MASK  8
 #define FLAGS 16
@@ -16,8 +16,8 @@
 	JCC  2(PC); \
 	MOVQ (register), register
 
-// func bear(h *header) (pid, errno uintptr)
-TEXT ·bear(SB),NOSPLIT|NOFRAME,$0-24
+// func clone(h *header) (pid, errno uintptr)
+TEXT ·clone(SB),NOSPLIT|NOFRAME,$0-24
 	MOVQ h+0(FP), R12 // the kernel changes only AX, CX and R11
 
 	MOVQ $14, AX // rt_sigprocmask
@@ -35,7 +35,7 @@ TEXT ·bear(SB),NOSPLIT|NOFRAME,$0-24
 	MOVQ $0, R8
 	SYSCALL
 	TESTQ AX, AX
-	JEQ  newborn
+	JEQ  begin
 	MOVQ AX, R13
 
 	MOVQ $14, AX
@@ -56,7 +56,7 @@ refused:
 	MOVQ R13, errno+16(FP)
 	RET
 
-newborn: // on its own stack: FP is invalid from here on, and it cannot return
+begin: // on its own stack: FP is invalid from here on, and it cannot return
 	MOVQ AT(R12), BX
 step:
 	MOVQ BX, AT(R12)
@@ -114,7 +114,7 @@ skip:
 	JMP  next
 child:
 	MOVQ 64(BX), R12
-	JMP  newborn
+	JMP  begin
 failed:
 	NEGQ AX
 	MOVQ AX, ERRNO(R12)
@@ -134,6 +134,6 @@ exit:
 
 // func code() uintptr
 TEXT ·code(SB),NOSPLIT|NOFRAME,$0-8
-	LEAQ ·bear(SB), AX
+	LEAQ ·clone(SB), AX
 	MOVQ AX, ret+0(FP)
 	RET

@@ -19,30 +19,30 @@ const (
 	longestLook = 50 * time.Millisecond
 )
 
-// newborn is a leader from its birth on. Until the end of its tree little of it may be left.
-type newborn struct {
+// child is a leader from its birth on. Until the end of its tree little of it may be left.
+type child struct {
 	start start
 	tree  *tree.Tree
 	plan  *registered // whose descriptors it needs until it has executed its program; nil for none
 	begun time.Time
 }
 
-// begun attends to a birth. Its descriptors stay open until the program is executed: the newborn may share our table of them.
-func (w *warden) begun(n *newborn) {
+// begun attends to a birth. Its descriptors stay open until the program is executed: the child may share our table of them.
+func (w *warden) begun(n *child) {
 	n.start = start{id: n.start.id, spec: &wire.Start{Level: n.start.spec.Level}, files: n.start.files, unshared: n.start.unshared,
 		leave: n.start.leave} // the rest may be large
 	n.begun = time.Now()
-	w.newborns = append(w.newborns, n)
+	w.children = append(w.children, n)
 }
 
 // attend answers the starts whose births are over, and reports whether others are left. If none is over it waits a little for the oldest:
 // when many commands start at once, all their births take long.
 func (w *warden) attend() (left bool) {
-	if len(w.newborns) == 0 {
+	if len(w.children) == 0 {
 		return false
 	}
-	waiting := w.newborns[:0]
-	for _, n := range w.newborns {
+	waiting := w.children[:0]
+	for _, n := range w.children {
 		switch {
 		case time.Since(n.begun) > prompt:
 			go w.outlast(n)
@@ -52,16 +52,16 @@ func (w *warden) attend() (left bool) {
 			waiting = append(waiting, n)
 		}
 	}
-	if len(waiting) == len(w.newborns) {
+	if len(waiting) == len(w.children) {
 		waiting[0].tree.Prompt(glance)
 	}
-	clear(w.newborns[len(waiting):])
-	w.newborns = waiting
+	clear(w.children[len(waiting):])
+	w.children = waiting
 	return len(waiting) > 0
 }
 
 // outlast looks after a birth until it is over. It does not wait in the kernel, because that would take a thread for each.
-func (w *warden) outlast(n *newborn) {
+func (w *warden) outlast(n *child) {
 	for !n.tree.Prompt(0) && !n.tree.Died() {
 		<-time.After(min(time.Since(n.begun)/8, longestLook))
 	}
@@ -69,7 +69,7 @@ func (w *warden) outlast(n *newborn) {
 }
 
 // conclude ends a birth that is over. It may hang, too, if that took long.
-func (n *newborn) conclude() error {
+func (n *child) conclude() error {
 	err := n.tree.Executed()
 	closeAll(n.start.files) // the output of a terminal does not end while we hold it open
 	n.start.files = nil
@@ -82,14 +82,14 @@ func closeAll(files []int) {
 	}
 }
 
-// proceed has the bearer whose turn it is continue with a start. It may be called in any goroutine.
+// proceed has the thread that serves continue with a start. It may be called in any goroutine.
 func (w *warden) proceed(s start) {
 	w.again <- s
 	w.poll.ring()
 }
 
-// watch has the bearers see a leader exit. The exit of an isolated leader is reported by process 1 of its namespace instead.
-func (w *warden) watch(n *newborn) {
+// watch has the spawning threads see a leader exit. The exit of an isolated leader is reported by process 1 of its namespace instead.
+func (w *warden) watch(n *child) {
 	fd := n.tree.PIDFD()
 	if n.start.spec.Level == confine.Isolated || w.poll.add(fd) != nil {
 		go n.tree.Watch()
@@ -99,7 +99,7 @@ func (w *warden) watch(n *newborn) {
 }
 
 // executed answers a start once it is known whether the leader has executed its program.
-func (w *warden) executed(n *newborn, err error) {
+func (w *warden) executed(n *child, err error) {
 	id := n.start.id
 	if n.plan != nil {
 		n.plan.release()
@@ -118,7 +118,7 @@ func (w *warden) executed(n *newborn, err error) {
 }
 
 // say sends what has become of a leader.
-func (w *warden) say(n *newborn, r wire.Reply) {
+func (w *warden) say(n *child, r wire.Reply) {
 	r.ID = n.start.id
 	if r.Ended != nil {
 		w.mu.Lock()
@@ -140,8 +140,8 @@ func (w *warden) exit(fd int32) {
 	}
 }
 
-// turn waits until something has happened and deals with it. It leaves unread what the host has sent.
-func (w *warden) turn() {
+// dispatch waits until something has happened and deals with it. It leaves unread what the host has sent.
+func (w *warden) dispatch() {
 	w.yield()
 	events := w.wait(w.attend())
 	for _, event := range events {
@@ -191,7 +191,7 @@ func (w *warden) resume() {
 // await returns when the host has sent something.
 func (w *warden) await() error {
 	for !w.mail {
-		w.turn()
+		w.dispatch()
 	}
 	w.mail = false
 	return nil

@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// Offsets in the header and in a laid-out step; see slab_linux.go.
+// Offsets in the header and in a laid-out step; see block_linux.go.
 #define BLOCK 0
 #define MASK  8
 #define FLAGS 16
@@ -15,8 +15,8 @@
 	TBZ  $n, R21, 2(PC); \
 	MOVD (register), register
 
-// func bear(h *header) (pid, errno uintptr)
-TEXT ·bear(SB),NOSPLIT|NOFRAME,$0-24
+// func clone(h *header) (pid, errno uintptr)
+TEXT ·clone(SB),NOSPLIT|NOFRAME,$0-24
 	MOVD h+0(FP), R19 // the kernel changes only R0
 
 	MOVD $135, R8 // rt_sigprocmask
@@ -33,7 +33,7 @@ TEXT ·bear(SB),NOSPLIT|NOFRAME,$0-24
 	MOVD $0, R3
 	ADD  $ALIVE, R19, R4
 	SVC
-	CBZ  R0, newborn
+	CBZ  R0, begin
 	MOVD R0, R20
 
 	MOVD $135, R8
@@ -54,7 +54,7 @@ refused:
 	MOVD R20, errno+16(FP)
 	RET
 
-newborn: // on its own stack: FP is invalid from here on, and it cannot return
+begin: // on its own stack: FP is invalid from here on, and it cannot return
 	MOVD AT(R19), R20
 step:
 	ADD  $AT, R19, R22
@@ -113,7 +113,7 @@ skip:
 	B    next
 child:
 	MOVD 64(R20), R19
-	B    newborn
+	B    begin
 failed:
 	NEG  R0, R0
 	MOVD R0, ERRNO(R19)
@@ -132,6 +132,6 @@ exit:
 
 // func code() uintptr
 TEXT ·code(SB),NOSPLIT|NOFRAME,$0-8
-	MOVD $·bear(SB), R0
+	MOVD $·clone(SB), R0
 	MOVD R0, ret+0(FP)
 	RET

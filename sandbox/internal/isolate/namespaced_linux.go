@@ -45,10 +45,10 @@ func KindOf(p *confine.Plan) seccomp.Kind {
 	return k
 }
 
-// Family returns the launch as a list of steps. It looks only at the sockets and the devices of this machine itself; the kernel
+// Namespaced returns the launch as a list of steps. It looks only at the sockets and the devices of this machine itself; the kernel
 // checks everything else.
-func Family(l Launch) birth.Family {
-	f := birth.Family{Report: max(len(l.Files), 3), Namespaces: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS}
+func Namespaced(l Launch) birth.Namespaced {
+	f := birth.Namespaced{Report: max(len(l.Files), 3), Namespaces: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS}
 	for _, group := range l.Groups {
 		f.Join = append(f.Join, birth.Join(group))
 	}

@@ -4,6 +4,6 @@ package birth
 
 import "syscall"
 
-func bear(*header) (pid, errno uintptr) { return 0, uintptr(syscall.ENOSYS) }
+func clone(*header) (pid, errno uintptr) { return 0, uintptr(syscall.ENOSYS) }
 
 func code() uintptr { return 0 }

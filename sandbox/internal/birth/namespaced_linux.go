@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Family is a launch in namespaces. It takes three processes, of which only the last executes anything:
+// Namespaced is a launch in namespaces. It takes three processes, of which only the last executes anything:
 //
 //   - the go-between is a copy of this process. It makes the steps of Join, bears the first, as our child, and ends;
-//   - the first is process 1 of the new namespaces. It makes the steps of First, bears the command, and then closes all
+//   - the first is process 1 of the new namespaces. It makes the steps of First, starts the command, and then closes all
 //     descriptors, gives up its memory and its capabilities, and reaps;
 //   - the command makes the steps of Command, the last of which executes its program.
 //
 // The first process lives until its last child is gone, and when it dies the kernel kills all others of its namespace.
-type Family struct {
+type Namespaced struct {
 	Join       []Step
 	Namespaces uintptr // CLONE_NEW flags; CLONE_NEWPID is added
 	First      []Step
@@ -29,7 +29,7 @@ type Family struct {
 	Report int
 }
 
-// Record is the message in Family.Report: the wait status of the command.
+// Record is the message in Namespaced.Report: the wait status of the command.
 type Record struct {
 	PID    uint64 // in the namespace
 	Status uint64 // as wait4 gives it
@@ -38,8 +38,8 @@ type Record struct {
 // commandPID is the pid of process 1's first child in a new pid namespace.
 const commandPID = 2
 
-// relatives are the three processes in their slab.
-type relatives struct {
+// processes are the three processes in their launch block.
+type processes struct {
 	between, first, command *header
 	names                   struct{ between, first, tail, command []Step }
 	at                      struct{ between, first, tail, command uint64 } // where the steps begin
@@ -47,21 +47,21 @@ type relatives struct {
 	room                    []byte
 }
 
-// BeginFamily starts a family on this thread, and returns when the first process has been born. Its newborn is that process.
+// BeginNamespaced starts such a launch on this thread, and returns when the first process has been born. Its child is that process.
 // Release must follow Wait.
-func BeginFamily(f Family) (*Newborn, error) {
+func BeginNamespaced(f Namespaced) (*Child, error) {
 	if len(f.Command) == 0 {
 		return nil, &Error{Step: "execve", Errno: unix.EINVAL}
 	}
-	n := &Newborn{PIDFD: -1}
+	n := &Child{PIDFD: -1}
 	born := NewMemory(0, 0) // pid and pidfd
-	s, err := n.layFamily(f, born)
+	s, err := n.layNamespaced(f, born)
 	if err != nil {
 		return nil, &Error{Step: "memory", Errno: err.(unix.Errno)}
 	}
-	h := n.family.between
+	h := n.inner.between
 	syscall.ForkLock.Lock()
-	between, errno := bear(h)
+	between, errno := clone(h)
 	syscall.ForkLock.Unlock()
 	if errno != 0 {
 		n.Release()
@@ -71,17 +71,17 @@ func BeginFamily(f Family) (*Newborn, error) {
 	place := s.known[born] / wordSize
 	n.PID, n.PIDFD = int(s.words[place]), int(int32(s.words[place+1]))
 	if failed := unix.Errno(h.errno); failed != 0 || n.PID == 0 {
-		names := n.family.names.between
-		at := min(index(h, n.family.at.between), len(names)-1)
+		names := n.inner.names.between
+		at := min(index(h, n.inner.at.between), len(names)-1)
 		n.Release()
 		return nil, &Error{Step: names[at].title(), Index: at, Errno: failed}
 	}
 	return n, nil
 }
 
-// layFamily lays out the steps of the three processes. The memory that the first process always needs comes first.
-func (n *Newborn) layFamily(f Family, born *Memory) (*slab, error) {
-	r := &relatives{}
+// layNamespaced lays out the steps of the three processes. The memory that the first process always needs comes first.
+func (n *Child) layNamespaced(f Namespaced, born *Memory) (*block, error) {
+	r := &processes{}
 	ack, record := NewMemory(0), NewMemory(0, 0)
 	r.names.between = slices.Concat(f.Join, []Step{fork("clone"+flags(f.Namespaces|unix.CLONE_NEWPID), unix.CLONE_PARENT|unix.CLONE_VM|
 		unix.CLONE_PIDFD|unix.CLONE_NEWPID|f.Namespaces, born.At(wordSize), nil).Keep(born, 0), exit})
@@ -98,8 +98,8 @@ func (n *Newborn) layFamily(f Family, born *Memory) (*slab, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := newSlab(unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(room))), len(room)/wordSize))
-	r.room, n.slab, n.family = room, s, r
+	s := newBlock(unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(room))), len(room)/wordSize))
+	r.room, n.block, n.inner = room, s, r
 	r.between, r.first, r.command = s.header(), s.another(), s.another()
 	alive := s.address(int(unsafe.Offsetof(header{}.alive)))
 	for _, h := range []*header{r.first, r.command} {
@@ -130,11 +130,11 @@ func (n *Newborn) layFamily(f Family, born *Memory) (*slab, error) {
 	return s, nil
 }
 
-// smallHeader is the size of the part of a header that a process needs if bear did not begin it.
+// smallHeader is the size of the part of a header that a process needs if clone did not begin it.
 const smallHeader = int(unsafe.Offsetof(header{}.zeros))
 
 // another makes room for one more header.
-func (s *slab) another() *header {
+func (s *block) another() *header {
 	h := (*header)(unsafe.Pointer(&s.words[s.free/wordSize]))
 	s.take(smallHeader)
 	return h
@@ -163,7 +163,7 @@ func identities(parent, child Operand) []Operand {
 	return []Operand{parent, child, number(0)}
 }
 
-func (s Step) to(at *slab, child *header) Step {
+func (s Step) to(at *block, child *header) Step {
 	s.call.want = at.address(int(uintptr(unsafe.Pointer(child)) - uintptr(unsafe.Pointer(&at.words[0]))))
 	return s
 }
@@ -186,8 +186,8 @@ func flags(namespaces uintptr) (names string) {
 }
 
 // tail returns the first process's steps after it has borne the command. It waits for our acknowledgement, because from then on
-// an ended command is reaped. It gives back all memory but one page of the slab and the code. The last three steps loop.
-func tail(report int, ack, record *Memory, slab, end uint64) []Step {
+// an ended command is reaped. It gives back all memory but one page of the launch block and the code. The last three steps loop.
+func tail(report int, ack, record *Memory, block, end uint64) []Step {
 	code := codePages()
 	steps := []Step{
 		CloseRange(uint(report+1), math.MaxUint32),
@@ -197,7 +197,7 @@ func tail(report int, ack, record *Memory, slab, end uint64) []Step {
 	if report > 0 {
 		steps = append(steps, CloseRange(0, uint(report-1)))
 	}
-	low, high := span{code[0], code[1]}, span{uintptr(slab), uintptr(end)}
+	low, high := span{code[0], code[1]}, span{uintptr(block), uintptr(end)}
 	if high.first < low.first {
 		low, high = high, low
 	}
@@ -222,7 +222,7 @@ func (s Step) with(args ...Operand) Step {
 	return s
 }
 
-// codePages returns the range of pages that hold the code newborns run.
+// codePages returns the range of pages that hold the code children run.
 func codePages() [2]uintptr {
 	const longest = 1 << 10
 	page := uintptr(os.Getpagesize())
@@ -233,28 +233,28 @@ func codePages() [2]uintptr {
 // index returns the index of a process's current step among those that begin at first.
 func index(h *header, first uint64) int { return int(int64(load(&h.at))-int64(first)) / stepSize }
 
-// familyStep returns the steps of the process that has got furthest, and its current step.
-func (n *Newborn) familyStep() (names []Step, at int) {
-	r := n.family
-	if r.borne() {
+// namespacedStep returns the steps of the process that has got furthest, and its current step.
+func (n *Child) namespacedStep() (names []Step, at int) {
+	r := n.inner
+	if r.reachedCommand() {
 		return r.names.command, min(max(index(r.command, r.at.command), 0), len(r.names.command)-1)
 	}
 	return r.names.first, min(max(index(r.first, r.at.first), 0), len(r.names.first)-1)
 }
 
-// borne reports whether the first process has reached the command's birth.
-func (r *relatives) borne() bool {
+// reachedCommand reports whether the first process has reached the command's birth.
+func (r *processes) reachedCommand() bool {
 	at := index(r.first, r.at.first)
 	return at < 0 || at >= len(r.names.first)-2
 }
 
-// familyOutcome is called when the command has executed its program, or one of the processes has failed.
-func (n *Newborn) familyOutcome() error {
-	r := n.family
+// namespacedOutcome is called when the command has executed its program, or one of the processes has failed.
+func (n *Child) namespacedOutcome() error {
+	r := n.inner
 	failed := unix.Errno(load(&r.first.errno)) | unix.Errno(load(&r.command.errno))
-	names, at := n.familyStep()
+	names, at := n.namespacedStep()
 	const executes = 2 // the last step but one
-	if failed == 0 && r.borne() && at >= len(names)-executes && !n.Died() {
+	if failed == 0 && r.reachedCommand() && at >= len(names)-executes && !n.Died() {
 		return nil
 	}
 	_ = n.Kill()
@@ -263,18 +263,18 @@ func (n *Newborn) familyOutcome() error {
 	return &Error{Step: names[at].title(), Index: at, Errno: failed}
 }
 
-// Release lets the first process of a family go on to reap, and gives back the memory of the birth. Only Kill and Reap may
+// Release lets the first process of the namespaces go on to reap, and gives back the memory of the birth. Only Kill and Reap may
 // follow.
-func (n *Newborn) Release() {
-	if n.family == nil {
-		n.slab = nil
+func (n *Child) Release() {
+	if n.inner == nil {
+		n.block = nil
 		return
 	}
 	const wake = 1 // FUTEX_WAKE
-	atomic.StoreUint32(n.family.ack, 1)
-	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(n.family.ack)), wake, 1, 0, 0, 0)
-	room := n.family.room
-	n.family, n.slab = nil, nil
+	atomic.StoreUint32(n.inner.ack, 1)
+	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(n.inner.ack)), wake, 1, 0, 0, 0)
+	room := n.inner.room
+	n.inner, n.block = nil, nil
 	_ = unix.Munmap(room)
 }
 

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// brood is the children of one thread of a subreaper. The kernel keeps a list for each thread. Orphans come to the first thread
+// childList is the children of one thread of a subreaper. The kernel keeps a list for each thread. Orphans come to the first thread
 // of the process. The list of another thread has the leaders that this thread started, and the processes that those start with
 // CLONE_PARENT. So a search for one tree reads two lists: that of the first thread, and that of the thread that started its leader.
-type brood struct {
+type childList struct {
 	thread int
 	file   int // the kernel's list, kept open; -1 where it could not be opened
 
@@ -21,8 +21,8 @@ type brood struct {
 	leaders int // guarded by Forest.mu
 }
 
-func newBrood(thread int) *brood {
-	b := &brood{thread: thread, file: -1}
+func newChildList(thread int) *childList {
+	b := &childList{thread: thread, file: -1}
 	if fd, err := unix.Open(b.path(), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
 		b.file = fd
 	}
@@ -30,7 +30,7 @@ func newBrood(thread int) *brood {
 }
 
 // close is called when the thread is about to end.
-func (b *brood) close() {
+func (b *childList) close() {
 	if b.file >= 0 {
 		_ = unix.Close(b.file)
 	}
@@ -38,8 +38,8 @@ func (b *brood) close() {
 }
 
 // undisturbed calls do while no walk compares this list with the table of leaders. A walk would take a child that the kernel
-// already knows, but the table does not, for an orphan. On a nil brood, undisturbed just calls do.
-func (b *brood) undisturbed(do func()) {
+// already knows, but the table does not, for an orphan. On a nil list, undisturbed just calls do.
+func (b *childList) undisturbed(do func()) {
 	if b == nil {
 		do()
 		return
@@ -47,17 +47,17 @@ func (b *brood) undisturbed(do func()) {
 	b.walks.between(do)
 }
 
-func (b *brood) path() string { return "/proc/self/task/" + strconv.Itoa(b.thread) + "/children" }
+func (b *childList) path() string { return "/proc/self/task/" + strconv.Itoa(b.thread) + "/children" }
 
 // count counts a leader that enters or leaves the table.
-func (b *brood) count(change int) {
+func (b *childList) count(change int) {
 	if b != nil {
 		b.leaders += change
 	}
 }
 
 // list lists the children, zombies included. It needs CONFIG_PROC_CHILDREN; without it, all of /proc is read.
-func (b *brood) list() ([]int, error) {
+func (b *childList) list() ([]int, error) {
 	if !hasChildrenFiles() {
 		return childrenByScan(os.Getpid()), nil
 	}
@@ -76,7 +76,7 @@ func (b *brood) list() ([]int, error) {
 }
 
 // walk lists the orphans among the children of a thread, and reaps the dead.
-func (f *Forest) walk(b *brood) []orphan {
+func (f *Forest) walk(b *childList) []orphan {
 	children, err := b.list()
 	if err != nil { // nothing is known, so every child must be examined again
 		return []orphan{{process: process{state: 'X'}}}
@@ -98,7 +98,7 @@ func (f *Forest) walk(b *brood) []orphan {
 		} else {
 			known[pid] = m
 		}
-		found = append(found, f.place(b, p, m.span))
+		found = append(found, f.match(b, p, m.span))
 	}
 	b.known = known
 	f.forgetSurvivors()
@@ -120,7 +120,7 @@ func (f *Forest) unled(children []int) []int {
 
 // unreadable stands for a child about which /proc says nothing. The child counts as begun when it is first seen. If it is dead, it
 // is reaped.
-func (f *Forest) unreadable(b *brood, pid int, why error, known map[int]marked) orphan {
+func (f *Forest) unreadable(b *childList, pid int, why error, known map[int]marked) orphan {
 	if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped != 0 {
 		return orphan{process: process{state: 'X'}}
 	}
@@ -131,5 +131,5 @@ func (f *Forest) unreadable(b *brood, pid int, why error, known map[int]marked) 
 	known[pid] = m
 	p := hiddenProcess(pid, why)
 	p.start = m.start
-	return f.place(b, p, m.span)
+	return f.match(b, p, m.span)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
-// rooms holds the plans that the host has registered. It belongs to the bearer whose turn it is.
-type rooms struct {
-	plans   map[uint64]*registered
+// planTable holds the plans that the host has registered. It belongs to the thread that serves.
+type planTable struct {
+	byID    map[uint64]*registered
 	filters map[seccomp.Kind][]unix.SockFilter // of isolated commands
 }
 
@@ -33,41 +33,41 @@ func (p *registered) release() {
 }
 
 // register takes over a plan. The host bounds their number: see package wire.
-func (r *rooms) register(id uint64, request *wire.Register, files []int) {
-	if r.plans == nil {
-		r.plans = map[uint64]*registered{}
+func (r *planTable) register(id uint64, request *wire.Register, files []int) {
+	if r.byID == nil {
+		r.byID = map[uint64]*registered{}
 	}
 	p := &registered{plan: request.Plan, files: files, kind: confine.KindOf(&request.Plan), ruleset: at(files, request.Ruleset), cell: newCell(), uses: 1}
-	r.plans[id] = p
+	r.byID[id] = p
 }
 
 // withdraw forgets a plan.
-func (r *rooms) withdraw(id uint64) {
-	p := r.plans[id]
+func (r *planTable) withdraw(id uint64) {
+	p := r.byID[id]
 	if p == nil {
 		return
 	}
 	if p.cell.network != nil {
 		p.cell.network.Close()
 	}
-	delete(r.plans, id)
+	delete(r.byID, id)
 	p.release()
 }
 
 // needs returns the filter that the leader of a start inherits. An isolated one gets its filter later.
-func (r *rooms) needs(s *wire.Start) filter {
-	if p := r.plans[s.Plan]; p != nil && s.Level == confine.Confined {
+func (r *planTable) needs(s *wire.Start) filter {
+	if p := r.byID[s.Plan]; p != nil && s.Level == confine.Confined {
 		return filter{on: true, kind: p.kind}
 	}
 	return filter{}
 }
 
 // confine returns the steps that confine the leader of a start, which inherits its filter. A start without a plan is not confined.
-func (r *rooms) confine(s *wire.Start, files []int) ([]birth.Step, error) {
+func (r *planTable) confine(s *wire.Start, files []int) ([]birth.Step, error) {
 	if s.Plan == 0 && s.Level == confine.None {
 		return nil, nil
 	}
-	p := r.plans[s.Plan]
+	p := r.byID[s.Plan]
 	if p == nil || s.Level != confine.Confined {
 		return nil, &birth.Error{Step: "plan", Errno: unix.EINVAL}
 	}
@@ -85,7 +85,7 @@ func at(files []int, position int) int {
 	return files[position]
 }
 
-func (r *rooms) filter(kind seccomp.Kind) []unix.SockFilter {
+func (r *planTable) filter(kind seccomp.Kind) []unix.SockFilter {
 	filter := r.filters[kind]
 	if filter == nil {
 		filter = seccomp.Filter(kind)
@@ -99,8 +99,8 @@ func (r *rooms) filter(kind seccomp.Kind) []unix.SockFilter {
 
 // close removes everything that is kept for commands. It is called when all commands have ended. If a file system does not
 // answer, it waits until this process is killed: see the alarm and sandbox.patience.
-func (r *rooms) close() {
-	for _, p := range r.plans {
+func (r *planTable) close() {
+	for _, p := range r.byID {
 		p.cell.end()
 	}
 }

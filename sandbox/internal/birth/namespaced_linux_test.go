@@ -28,8 +28,8 @@ func mapped() (steps []Step) {
 	return steps
 }
 
-// family starts a family that writes to a pipe. It returns the ends for its output and its reports.
-func family(t *testing.T, f Family) (n *Newborn, output, reports *os.File, err error) {
+// namespaced starts a launch in namespaces that writes to a pipe. It returns the ends for its output and its reports.
+func namespaced(t *testing.T, f Namespaced) (n *Child, output, reports *os.File, err error) {
 	t.Helper()
 	output, out, err := os.Pipe()
 	if err != nil {
@@ -43,7 +43,7 @@ func family(t *testing.T, f Family) (n *Newborn, output, reports *os.File, err e
 	f.First = slices.Concat(mapped(), Files([]int{-1, int(out.Fd()), int(out.Fd()), int(report.Fd())}),
 		[]Step{System("close on exec", unix.SYS_FCNTL, 3, unix.F_SETFD, unix.FD_CLOEXEC)}, f.First)
 	f.Report = 3
-	n, err = BeginFamily(f)
+	n, err = BeginNamespaced(f)
 	_, _ = out.Close(), report.Close()
 	t.Cleanup(func() { _, _ = output.Close(), reports.Close() })
 	return n, output, reports, err
@@ -58,9 +58,9 @@ func everything(t *testing.T, from io.Reader) string {
 	return strings.TrimSpace(string(text))
 }
 
-func TestAFamilyBearsACommand(t *testing.T) {
+func TestACommandStartsInNamespaces(t *testing.T) {
 	needNamespaces(t)
-	n, output, reports, err := family(t, Family{Command: []Step{Setsid(), shell("echo $$ $(id -u); (sleep 0.1; echo late) & exit 7")}})
+	n, output, reports, err := namespaced(t, Namespaced{Command: []Step{Setsid(), shell("echo $$ $(id -u); (sleep 0.1; echo late) & exit 7")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,21 +86,21 @@ func TestAFamilyBearsACommand(t *testing.T) {
 	}
 }
 
-func TestAFamilysFailingStepNamesItself(t *testing.T) {
+func TestANamespacedFailingStepNamesItself(t *testing.T) {
 	needNamespaces(t)
 	before := descriptors(t)
 	for _, test := range []struct {
-		family Family
+		launch Namespaced
 		step   string
 		errno  unix.Errno
 	}{
-		{Family{Join: []Step{Fchdir(-1)}, Command: []Step{shell("")}}, "fchdir", unix.EBADF},
-		{Family{Namespaces: unix.CLONE_FS, Command: []Step{shell("")}}, "clone user pid namespaces", unix.EINVAL},
-		{Family{First: []Step{Fchdir(-1)}, Command: []Step{shell("")}}, "fchdir", unix.EBADF},
-		{Family{Command: []Step{Setsid(), Setsid(), shell("")}}, "setsid", unix.EPERM},
-		{Family{Command: []Step{Execve("/missing", nil, nil)}}, "execve", unix.ENOENT},
+		{Namespaced{Join: []Step{Fchdir(-1)}, Command: []Step{shell("")}}, "fchdir", unix.EBADF},
+		{Namespaced{Namespaces: unix.CLONE_FS, Command: []Step{shell("")}}, "clone user pid namespaces", unix.EINVAL},
+		{Namespaced{First: []Step{Fchdir(-1)}, Command: []Step{shell("")}}, "fchdir", unix.EBADF},
+		{Namespaced{Command: []Step{Setsid(), Setsid(), shell("")}}, "setsid", unix.EPERM},
+		{Namespaced{Command: []Step{Execve("/missing", nil, nil)}}, "execve", unix.ENOENT},
 	} {
-		n, _, _, err := family(t, test.family)
+		n, _, _, err := namespaced(t, test.launch)
 		if err == nil {
 			err = n.Wait()
 			n.Release()
@@ -117,7 +117,7 @@ func TestAFamilysFailingStepNamesItself(t *testing.T) {
 
 func needNamespaces(t *testing.T) {
 	t.Helper()
-	n, _, _, err := family(t, Family{Command: []Step{shell("")}})
+	n, _, _, err := namespaced(t, Namespaced{Command: []Step{shell("")}})
 	if err == nil {
 		err = n.Wait()
 		n.Release()
@@ -130,7 +130,7 @@ func needNamespaces(t *testing.T) {
 
 func TestTheFirstProcessGivesItsMemoryBack(t *testing.T) {
 	needNamespaces(t)
-	n, output, _, err := family(t, Family{Command: []Step{shell("echo ready; read x < /dev/null; exec sleep 1000")}})
+	n, output, _, err := namespaced(t, Namespaced{Command: []Step{shell("echo ready; read x < /dev/null; exec sleep 1000")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,11 +171,11 @@ func TestTheFirstProcessGivesItsMemoryBack(t *testing.T) {
 	reap(t, n.PID, n.PIDFD)
 }
 
-func BenchmarkFamily(b *testing.B) {
+func BenchmarkNamespaced(b *testing.B) {
 	for b.Loop() {
-		f := Family{Namespaces: unix.CLONE_NEWUSER, First: mapped(), Command: []Step{Execve("/bin/true", []string{"true"}, nil)}}
+		f := Namespaced{Namespaces: unix.CLONE_NEWUSER, First: mapped(), Command: []Step{Execve("/bin/true", []string{"true"}, nil)}}
 		f.First = append(f.First, Files([]int{-1, -1, 2})...)
-		n, err := BeginFamily(f)
+		n, err := BeginNamespaced(f)
 		if err == nil {
 			err = n.Wait()
 		}

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Newborn is a process that has been born and may not have executed its program yet.
-type Newborn struct {
+// Child is a process that has been born and may not have executed its program yet.
+type Child struct {
 	PID   int
 	PIDFD int // close-on-exec; the caller's
 	steps made
-	slab  *slab // nil after syscall.ForkExec
-	// family is set if this is the first process of a family. Release clears it.
-	family *relatives
-	pin    runtime.Pinner
+	block *block // nil after syscall.ForkExec
+	// inner is set if this is the first process of new namespaces. Release clears it.
+	inner *processes
+	pin   runtime.Pinner
 }
 
-// lookAgain is how often a wait checks whether the newborn has died. Before Linux 5.17 the kernel does not clear the word of a
+// lookAgain is how often a wait checks whether the child has died. Before Linux 5.17 the kernel does not clear the word of a
 // process that dumps core.
 const lookAgain = time.Second
 
@@ -43,14 +43,14 @@ func Start(steps []Step) (pid, pidfd int, err error) {
 }
 
 // Begin starts a process on this thread. A parent-death signal refers to this thread. Wait and Release must follow.
-func Begin(steps []Step) (*Newborn, error) {
+func Begin(steps []Step) (*Child, error) {
 	if len(steps) == 0 {
 		return nil, &Error{Step: "execve", Errno: unix.EINVAL}
 	}
-	n := &Newborn{PIDFD: -1, steps: complete(steps)}
-	pid, errno := n.bear()
+	n := &Child{PIDFD: -1, steps: complete(steps)}
+	pid, errno := n.clone()
 	if errno == 0 {
-		n.PID, n.PIDFD = int(pid), Aside(int(int32(n.slab.header().pidfd)))
+		n.PID, n.PIDFD = int(pid), Aside(int(int32(n.block.header().pidfd)))
 		return n, nil
 	}
 	if unix.Errno(errno) != unix.EINVAL && unix.Errno(errno) != unix.ENOSYS {
@@ -64,40 +64,40 @@ func Begin(steps []Step) (*Newborn, error) {
 	return n, nil
 }
 
-// bear makes the call.
-func (n *Newborn) bear() (pid, errno uintptr) {
+// clone makes the call.
+func (n *Child) clone() (pid, errno uintptr) {
 	s := lay(n.steps)
 	h := s.header()
 	n.pin.Pin(h)
 	syscall.ForkLock.Lock() // a descriptor that another thread is making may not be close-on-exec yet
-	pid, errno = bear(h)
+	pid, errno = clone(h)
 	syscall.ForkLock.Unlock()
 	if errno != 0 {
 		n.pin.Unpin()
 		return 0, errno
 	}
-	n.slab = s
+	n.block = s
 	return pid, 0
 }
 
 // Plain reports whether syscall.ForkExec started the process, without the steps that it leaves out.
-func (n *Newborn) Plain() bool { return n.slab == nil }
+func (n *Child) Plain() bool { return n.block == nil }
 
-// Prompt waits until the newborn has executed its program or died, but at most this long. Wait must follow. Of one that dumps core
+// Prompt waits until the child has executed its program or died, but at most this long. Wait must follow. Of one that dumps core
 // Prompt does not know that it has died before Linux 5.17.
-func (n *Newborn) Prompt(most time.Duration) (over bool) {
+func (n *Child) Prompt(most time.Duration) (over bool) {
 	return n.Plain() || n.await(time.Now().Add(most))
 }
 
-// Over reports whether the newborn is known to have executed its program or died. It waits for nothing, and may be called while
+// Over reports whether the child is known to have executed its program or died. It waits for nothing, and may be called while
 // another goroutine waits, but not after Release. Of what was not born by a plain clone it knows nothing.
-func (n *Newborn) Over() bool {
-	return n.slab != nil && n.family == nil && atomic.LoadUint32((*uint32)(unsafe.Pointer(&n.slab.header().alive))) == 0
+func (n *Child) Over() bool {
+	return n.block != nil && n.inner == nil && atomic.LoadUint32((*uint32)(unsafe.Pointer(&n.block.header().alive))) == 0
 }
 
-// Wait waits until the newborn has executed its program. After an error the newborn has ended and must be reaped. Wait is
+// Wait waits until the child has executed its program. After an error the child has ended and must be reaped. Wait is
 // called once, by one goroutine.
-func (n *Newborn) Wait() error {
+func (n *Child) Wait() error {
 	if n.Plain() {
 		return nil
 	}
@@ -112,19 +112,19 @@ func (n *Newborn) Wait() error {
 }
 
 // Step names the current step, or the last one made. It may be called while another goroutine waits.
-func (n *Newborn) Step() string {
+func (n *Child) Step() string {
 	if n.Plain() {
 		return ""
 	}
-	if n.family != nil {
-		names, at := n.familyStep()
+	if n.inner != nil {
+		names, at := n.namespacedStep()
 		return names[at].title()
 	}
-	return n.steps.name(n.slab.now())
+	return n.steps.name(n.block.now())
 }
 
-// Kill kills a newborn, or the program that it has executed, as long as it has not been reaped.
-func (n *Newborn) Kill() error {
+// Kill kills a child, or the program that it has executed, as long as it has not been reaped.
+func (n *Child) Kill() error {
 	if unix.PidfdSendSignal(n.PIDFD, unix.SIGKILL, nil, 0) == nil {
 		return nil
 	}
@@ -132,12 +132,12 @@ func (n *Newborn) Kill() error {
 }
 
 // Reap removes the process, which must have ended.
-func (n *Newborn) Reap() { bury(n.PID) }
+func (n *Child) Reap() { bury(n.PID) }
 
 // await waits for the kernel to clear the word.
-func (n *Newborn) await(until time.Time) (cleared bool) {
+func (n *Child) await(until time.Time) (cleared bool) {
 	const wait = 0 // FUTEX_WAIT; the kernel does not wake private ones
-	alive := (*uint32)(unsafe.Pointer(&n.slab.header().alive))
+	alive := (*uint32)(unsafe.Pointer(&n.block.header().alive))
 	for atomic.LoadUint32(alive) != 0 {
 		left := time.Until(until)
 		if left <= 0 {
@@ -149,24 +149,24 @@ func (n *Newborn) await(until time.Time) (cleared bool) {
 	return true
 }
 
-// outcome is called when the newborn no longer uses the slab. A newborn that has not executed has no exit signal, so waiting
+// outcome is called when the child no longer uses the launch block. A child that has not executed has no exit signal, so waiting
 // for it needs __WALL.
-func (n *Newborn) outcome() error {
-	if n.family != nil {
-		return n.familyOutcome()
+func (n *Child) outcome() error {
+	if n.inner != nil {
+		return n.namespacedOutcome()
 	}
-	errno := unix.Errno(load(&n.slab.header().errno))
+	errno := unix.Errno(load(&n.block.header().errno))
 	if errno == 0 && waitFor(n.PIDFD, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG) != unix.ECHILD {
 		return nil
 	}
 	for waitFor(n.PIDFD, unix.WEXITED|unix.WNOWAIT|unix.WALL) == unix.EINTR {
 	}
-	at := n.slab.now()
+	at := n.block.now()
 	return &Error{Step: n.steps.name(at), Index: n.steps.index(at), Errno: errno}
 }
 
-// Died reports whether the newborn has ended.
-func (n *Newborn) Died() bool {
+// Died reports whether the child has ended.
+func (n *Child) Died() bool {
 	var fds = []unix.PollFd{{Fd: int32(n.PIDFD), Events: unix.POLLIN}}
 	count, err := unix.Poll(fds, 0)
 	return err == nil && count > 0
@@ -180,7 +180,7 @@ func waitFor(pidfd, options int) error {
 	return nil
 }
 
-// load reads what a newborn may be writing.
+// load reads what a child may be writing.
 func load(word *uint64) uint64 { return atomic.LoadUint64(word) }
 
 // name names the step with this index in the completed list; a negative index is that of a signal.
