@@ -22,19 +22,15 @@ type conn interface {
 // 4 KiB that a terminal hands out, although the reader is reading anyway. A file leaves the poller only when it is closed, so it is
 // duplicated first. The terminal always has one descriptor, and for a moment two.
 //
-// Its methods are safe for concurrent use. Only the goroutine that reads may call Read and leave; while it may call leave, only that
-// one may call Close. The lock guards the change of the descriptor, which several goroutines use at any time; it is held for a few
-// system calls at most. A file is closed without it: that waits for calls of Control and Write, and these may wait for a goroutine
-// that sets a deadline.
+// Its methods are safe for concurrent use, but only the goroutine that reads may call Read and leave. The lock guards the change of
+// the descriptor; it is held for a few system calls at most.
 type end struct {
 	mu     sync.Mutex
 	fd     int
-	file   *os.File        // on the poller; nil while off it
-	raw    syscall.RawConn // of file
-	blind  bool            // the poller has refused the file
+	file   *os.File // on the poller; nil while off it
+	blind  bool     // the poller has refused the file
 	closed bool
-	users  int // calls of Control that use the descriptor while it is off the poller
-	waits  int // calls of Write, which need the poller
+	users  int // calls that use the descriptor: it stays the same, and open
 
 	reading, writing time.Time // the deadlines
 }
@@ -52,7 +48,6 @@ var newFile = os.NewFile
 // enter puts the descriptor on the poller. The kernel refuses that if it is short of memory, or the user's watches are used up.
 func (e *end) enter() {
 	e.file = newFile(uintptr(e.fd), "end")
-	e.raw, _ = e.file.SyscallConn() // it fails only without a file
 	e.blind = e.file.SetReadDeadline(e.reading) != nil
 	_ = e.file.SetWriteDeadline(e.writing)
 }
@@ -62,26 +57,58 @@ func (e *end) SyscallConn() (syscall.RawConn, error) { return e, nil }
 
 // Control calls do with the descriptor. It does not wait for the poller.
 func (e *end) Control(do func(fd uintptr)) error {
-	for {
-		e.mu.Lock()
-		raw := e.raw
-		switch {
-		case e.closed:
-			e.mu.Unlock()
-			return os.ErrClosed
-		case raw == nil:
-			e.users++
-		}
-		e.mu.Unlock()
-		if raw == nil {
-			do(uintptr(e.fd)) // the number does not change while there are users
-			e.unuse()
-			return nil
-		}
-		if raw.Control(do) == nil {
-			return nil
-		} // it has left the poller meanwhile, or is closed
+	if _, err := e.use(false); err != nil {
+		return err
 	}
+	defer e.unuse()
+	do(uintptr(e.fd))
+	return nil
+}
+
+// Read calls do until it returns true, and waits before each further call until there are bytes.
+func (e *end) Read(do func(fd uintptr) bool) error {
+	return e.wait(do, &e.reading, syscall.RawConn.Read)
+}
+
+// Write calls do until it returns true, and waits before each further call until there is room.
+func (e *end) Write(do func(fd uintptr) bool) error {
+	return e.wait(do, &e.writing, syscall.RawConn.Write)
+}
+
+func (e *end) wait(do func(fd uintptr) bool, deadline *time.Time, wait func(syscall.RawConn, func(uintptr) bool) error) error {
+	file, err := e.use(true)
+	if err != nil {
+		return err
+	}
+	defer e.unuse()
+	if file == nil {
+		return e.look(do, deadline)
+	}
+	raw, err := file.SyscallConn()
+	if err == nil {
+		err = wait(raw, do)
+	}
+	if closed, _ := e.state(deadline); closed && err != nil {
+		return os.ErrClosed
+	}
+	return err
+}
+
+// use keeps the descriptor as it is until unuse, and puts it on the poller if wanted. The file is nil if the poller has refused it.
+func (e *end) use(poller bool) (*os.File, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, os.ErrClosed
+	}
+	if poller && e.file == nil {
+		e.enter()
+	}
+	e.users++
+	if e.blind {
+		return nil, nil
+	}
+	return e.file, nil
 }
 
 func (e *end) unuse() {
@@ -94,100 +121,49 @@ func (e *end) unuse() {
 	}
 }
 
-// Read calls do until it returns true, and waits before each further call until there are bytes.
-func (e *end) Read(do func(fd uintptr) bool) error {
-	raw, err := e.watch(0)
-	switch {
-	case err != nil:
-		return err
-	case raw == nil:
-		return e.look(do, &e.reading)
-	}
-	return raw.Read(do)
-}
-
-// Write calls do until it returns true, and waits before each further call until there is room.
-func (e *end) Write(do func(fd uintptr) bool) error {
-	raw, err := e.watch(1)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		e.mu.Lock()
-		e.waits--
-		e.mu.Unlock()
-	}()
-	if raw == nil {
-		return e.look(do, &e.writing)
-	}
-	return raw.Write(do)
-}
-
-// watch puts the descriptor back on the poller. It returns nil if the poller refuses it, as long as it has the same number.
-func (e *end) watch(waits int) (syscall.RawConn, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return nil, os.ErrClosed
-	}
-	if e.file == nil {
-		e.enter()
-	}
-	e.waits += waits
-	if e.blind {
-		return nil, nil
-	}
-	return e.raw, nil
-}
-
 // lookAgain is the time between two looks at an end that the poller refuses.
 const lookAgain = 10 * time.Millisecond
 
 // look is Read or Write without the poller.
 func (e *end) look(do func(fd uintptr) bool, deadline *time.Time) error {
 	for {
-		e.mu.Lock()
-		late := !deadline.IsZero() && !time.Now().Before(*deadline)
-		e.mu.Unlock()
-		if late {
+		closed, late := e.state(deadline)
+		switch {
+		case closed:
+			return os.ErrClosed
+		case late:
 			return os.ErrDeadlineExceeded
-		}
-		done := false
-		if err := e.Control(func(fd uintptr) { done = do(fd) }); err != nil || done {
-			return err
+		case do(uintptr(e.fd)):
+			return nil
 		}
 		<-time.After(lookAgain)
 	}
 }
 
-// leave takes the descriptor off the poller, unless somebody needs it there, and returns its new number. It stays valid until the
-// next call of leave or Close.
-func (e *end) leave() (fd int, ok bool) {
-	fd, left := e.duplicate()
-	if left != nil {
-		_ = left.Close()
-	}
-	return fd, fd >= 0
+func (e *end) state(deadline *time.Time) (closed, late bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closed, !deadline.IsZero() && !time.Now().Before(*deadline)
 }
 
-// duplicate is leave, except that it returns the file to close, if there is one. The number is -1 if the descriptor stays where it is.
-func (e *end) duplicate() (fd int, left *os.File) {
+// leave takes the descriptor off the poller, unless it is in use, and returns its new number. It stays valid until the next call of
+// leave or Close.
+func (e *end) leave() (fd int, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.closed || e.waits > 0:
-		return -1, nil
+	case e.closed || e.users > 0:
+		return -1, false
 	case e.file == nil:
-		return e.fd, nil
-	case e.users > 0:
-		return -1, nil
+		return e.fd, true
 	}
 	again, err := unix.FcntlInt(uintptr(e.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil { // no descriptor is free
-		return -1, nil
+		return -1, false
 	}
-	e.fd, left, e.file, e.raw, e.blind = again, e.file, nil, nil, false
-	return again, left
+	_ = e.file.Close() // nobody uses it, so this waits for nobody
+	e.fd, e.file, e.blind = again, nil, false
+	return again, true
 }
 
 // SetReadDeadline sets the deadline of Read, also of a call that waits.
@@ -204,17 +180,20 @@ func (e *end) setDeadline(kept *time.Time, at time.Time, set func(*os.File, time
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	*kept = at
-	if e.file == nil {
+	if e.file == nil || e.closed {
 		return nil
 	}
 	return set(e.file, at)
 }
 
-// Close closes the descriptor. Calls that wait return with an error.
+// Close closes the descriptor when the calls that use it have returned. Those that wait return with an error.
 func (e *end) Close() error {
 	e.mu.Lock()
 	was, unused := e.closed, e.users == 0
 	e.closed = true
+	if e.file != nil {
+		_ = e.file.SetDeadline(past)
+	}
 	e.mu.Unlock()
 	switch {
 	case was:
