@@ -116,7 +116,7 @@ func (r *responder) say(said []byte) {
 // lock.
 func (r *responder) look() {
 	group, err := foregroundGroup(r.input.file)
-	mode, failed := readLineMode(r.input.file)
+	mode, failed := readDiscipline(r.input.file)
 	r.looks++
 	switch {
 	case err != nil || failed != nil || group != r.asked || r.looks > answerLooks:

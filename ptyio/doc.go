@@ -88,8 +88,8 @@
 // write; it says which characters end lines, quote or are ignored. Several lines that the program has not read yet are no
 // problem: the terminal makes the writer wait.
 //
-// A key that the terminal turns into a signal, written alone, acts at once. If the terminal would not look at it before the
-// program has read, the spawner raises the signal as the terminal would and, unless NOFLSH is set, discards the input that
+// A key that the terminal turns into a signal, written alone, acts at once. If the program has not read all of the input before it, the
+// spawner raises the signal as the terminal would, without an echo of the key, and, unless NOFLSH is set, discards the input that
 // waits here and in the terminal. Otherwise the key goes through the terminal. The waiting writes learn how many bytes were
 // taken; it is unknown how many of those the terminal discarded.
 //

@@ -1,9 +1,12 @@
 package ptyio
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/execbus/execbus/messages"
@@ -23,7 +26,7 @@ type input struct {
 	pending int             // bytes of the current item and of the queue
 	refusal *messages.Error // why no more input is taken
 
-	line line // the unfinished line in the terminal; it belongs to the goroutine of the current item
+	unfinished unfinished // it belongs to the goroutine of the current item
 }
 
 // inputItem is a write, or the end of the input if finish is set.
@@ -38,7 +41,7 @@ type inputItem struct {
 	finish    bool
 	answer    bool        // a terminal's answer, which must not go out in line mode
 	expiry    *time.Timer // runs while the item is queued behind another
-	mode      lineMode    // the terminal's mode when the item was admitted
+	mode      discipline  // the terminal's mode when the item was admitted
 	admitted  bool
 }
 
@@ -118,12 +121,9 @@ func (in *input) begin(item *inputItem) {
 	}
 	err := in.admit(item)
 	if err == nil {
-		in.try(item)
-		switch key, is := in.signalKey(item.bytes); {
-		case is && !in.line.quoted && in.unread() > 0:
-			go in.follow(item, key)
-			return
-		case len(item.rest) > 0:
+		if key, is := in.signalKey(item.bytes); is && !in.unfinished.quoted && in.waits(key) {
+			err = in.press(item, key)
+		} else if in.try(item); len(item.rest) > 0 {
 			go in.drain(item)
 			return
 		}
@@ -165,9 +165,9 @@ func (in *input) next(item *inputItem) *inputItem {
 	defer in.mu.Unlock()
 	switch {
 	case item.discarded: // the unfinished line in the terminal is discarded as well
-		in.line = line{}
+		in.unfinished = unfinished{}
 	case in.terminal && !item.finish:
-		in.line, _ = item.mode.after(in.line, item.bytes[:item.taken])
+		in.unfinished, _ = item.mode.after(in.unfinished, item.bytes[:item.taken])
 	}
 	in.pending -= len(item.bytes)
 	if len(in.queue) == 0 {
@@ -217,7 +217,7 @@ func (in *input) perform(item *inputItem) error {
 			return err
 		}
 	}
-	return in.put(item)
+	return in.writeRest(item)
 }
 
 // admit refuses, as a whole, input with a line that a terminal in line mode would cut off.
@@ -226,7 +226,7 @@ func (in *input) admit(item *inputItem) error {
 	if !in.terminal {
 		return nil
 	}
-	mode, err := readLineMode(in.file)
+	mode, err := readDiscipline(in.file)
 	if err != nil {
 		return closedError("write")
 	}
@@ -234,7 +234,7 @@ func (in *input) admit(item *inputItem) error {
 	if item.answer && mode.on {
 		return notTaken(item)
 	}
-	if _, fits := mode.after(in.line, item.bytes); !fits {
+	if _, fits := mode.after(in.unfinished, item.bytes); !fits {
 		return &messages.Error{Code: messages.ErrLineTooLong, Op: "write",
 			Detail: fmt.Sprintf("a line is longer than the %d bytes a terminal in line mode can hold; break it up, or run the program on pipes", MaxLine)}
 	}
@@ -261,4 +261,107 @@ func (in *input) close() {
 	if in.file != nil && !in.terminal {
 		_ = in.file.Close()
 	}
+}
+
+// writeRest writes the rest of an item, until all of it is taken, the deadline is over, or it is discarded.
+func (in *input) writeRest(item *inputItem) error {
+	raw, err := in.file.SyscallConn()
+	if err != nil {
+		return closedError(item.op())
+	}
+	in.mu.Lock()
+	if !item.discarded { // the goroutine that discards an item sets a deadline in the past, which must stay
+		_ = in.file.SetWriteDeadline(item.deadline)
+	}
+	in.mu.Unlock()
+	var failed error
+	err = raw.Write(func(fd uintptr) (over bool) {
+		over, failed = in.attempt(int(fd), item)
+		return over
+	})
+	switch {
+	case in.isDiscarded(item):
+		return discardedError(item)
+	case err == nil && failed == nil:
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return notTaken(item)
+	case errors.Is(failed, syscall.EPIPE):
+		return &messages.Error{Code: messages.ErrStdinClosed, Op: item.op(), Detail: "the process has closed its input; nothing can be written to it any more"}
+	case err != nil, errors.Is(failed, syscall.EIO):
+		return closedError(item.op())
+	default:
+		return &messages.Error{Code: messages.ErrRuntimeFailure, Op: item.op(), Detail: reason(failed)}
+	}
+}
+
+// attempt writes the bytes that are taken without waiting, and reports whether it is over: all are taken, or an error came.
+// The descriptor does not block, so each write can be made and counted under the lock. A goroutine that holds the lock knows
+// how much has gone out, and that nothing goes out meanwhile.
+func (in *input) attempt(fd int, item *inputItem) (over bool, err error) {
+	for {
+		n, err := in.writeOnce(fd, item)
+		switch {
+		case err == syscall.EINTR:
+		case err == syscall.EAGAIN:
+			return false, nil
+		case err != nil || n == 0:
+			return true, err
+		}
+	}
+}
+
+// writeOnce writes once. It returns 0 if nothing is left to write.
+func (in *input) writeOnce(fd int, item *inputItem) (int, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if item.discarded || len(item.rest) == 0 {
+		return 0, nil
+	}
+	n, err := syscall.Write(fd, item.rest)
+	if n > 0 {
+		item.rest = item.rest[n:]
+		item.taken += n
+	}
+	return n, err
+}
+
+func (in *input) isDiscarded(item *inputItem) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return item.discarded
+}
+
+func notTaken(item *inputItem) error {
+	return &messages.Error{Code: messages.ErrInputNotTaken, Op: item.op(),
+		Detail: fmt.Sprintf("the process took %d of %d bytes in time, and the rest was discarded; wait until it reads and write the rest again",
+			item.taken, len(item.bytes)), Like: messages.LikeDeadlineExceeded}
+}
+
+// end ends the input: it closes a pipe, and sends the end-of-file character to a terminal in line mode.
+func (in *input) end(item *inputItem) error {
+	if !in.terminal {
+		in.refuse(&messages.Error{Code: messages.ErrStdinClosed, Detail: "the input was closed; nothing can be written any more"})
+		if err := in.file.Close(); err != nil {
+			return closedError(item.op())
+		}
+		return nil
+	}
+	mode, err := readDiscipline(in.file)
+	switch {
+	case err != nil:
+		return closedError(item.op())
+	case !mode.on || mode.eof == 0:
+		return &messages.Error{Code: messages.ErrUnsupported, Op: item.op(),
+			Detail: "the terminal is in raw mode, where there is no end-of-file character; tell the program to end in its own language, or signal it"}
+	}
+	item.rest = []byte{mode.eof}
+	if in.unfinished.quoted { // the line takes the first one literally
+		item.rest = append(item.rest, mode.eof)
+	}
+	if in.unfinished.length > 0 || in.unfinished.quoted { // the next one only ends the unfinished line
+		item.rest = append(item.rest, mode.eof)
+	}
+	in.unfinished = unfinished{}
+	return in.writeRest(item)
 }

@@ -3,7 +3,6 @@ package ptyio
 import (
 	"fmt"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -106,40 +105,15 @@ func (in *input) raise(key signalKey) error {
 	return controlError("write", control(in.file, func(fd int) error { return unix.IoctlSetInt(fd, unix.TIOCSIG, int(key.signal)) }))
 }
 
-// follow makes sure that a key takes effect although the terminal holds unread input. A terminal with room handles the key
-// as soon as it gets it, and is empty afterwards if the key discards input. A full terminal would handle it only after the
-// program has read. On a busy machine the kernel may take so long to pass the input on that nobody can tell which it will be.
-func (in *input) follow(item *inputItem, key signalKey) {
-	var err error
-	for look := range keyLooks {
-		unread := in.unread()
-		if unread == 0 || in.isDiscarded(item) {
-			break
-		}
-		full := len(item.rest) > 0 || unread+in.line.length > MaxLine-nearlyFull
-		late := key.discards && look == keyLooks-1
-		if full || late {
-			err = in.press(item, key)
-			break
-		}
-		<-time.After(keyPause) // the kernel passes input to the terminal with a small delay
-	}
-	if err == nil && len(item.rest) > 0 { // an end-of-file character or another key was added
-		in.drain(item)
-		return
-	}
-	next := in.next(item)
-	item.report(err)
-	in.drain(next)
-}
+// nearlyFull is how many bytes a terminal that the kernel calls full may still take (TTY_THRESHOLD_THROTTLE).
+const nearlyFull = 128
 
-const (
-	// follow watches a key for at most keyLooks × keyPause.
-	keyLooks = 20
-	keyPause = time.Millisecond
-	// nearlyFull is how many bytes a terminal that the kernel calls full may still take (TTY_THRESHOLD_THROTTLE).
-	nearlyFull = 128
-)
+// waits reports whether a key would find input in the terminal that the program has not read: a full terminal would handle the key
+// only after that, and the kernel may take long to pass the key on. A terminal without such input handles it at once.
+func (in *input) waits(key signalKey) bool {
+	unread := in.unread()
+	return unread > 0 && (key.discards || unread+in.unfinished.length > MaxLine-nearlyFull)
+}
 
 // press has the effect that the key has when the terminal handles it.
 func (in *input) press(item *inputItem, key signalKey) error {
@@ -150,10 +124,10 @@ func (in *input) press(item *inputItem, key signalKey) error {
 		})
 	}
 	err := in.raise(key)
-	in.mu.Lock()
-	defer in.mu.Unlock()
 	if err == nil {
+		in.mu.Lock()
 		item.rest, item.taken = nil, 1
+		in.mu.Unlock()
 	}
 	return err
 }

@@ -55,14 +55,7 @@ func (local) Program(ctx context.Context, name, dir, path string) (string, error
 }
 
 func (local) UserShell(ctx context.Context) (string, error) {
-	return ownShell.get(ctx, func() string {
-		file, err := os.Open("/etc/passwd")
-		if err != nil {
-			return ""
-		}
-		defer file.Close()
-		return shellOf(file, os.Getuid())
-	})
+	return look(ctx, "the user database", func() (string, error) { return ownShell(), nil })
 }
 
 func (local) IsFile(ctx context.Context, path string) (bool, error) {
@@ -127,36 +120,15 @@ func (local) TrustedDirs(context.Context) ([]string, error) {
 	return []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin"}, nil
 }
 
-// ownShell is the shell that the user database has for this user. It is looked up once: otherwise many commands that start
-// at once would each take a thread to read the file.
-var ownShell = answer{there: make(chan struct{})}
-
-// answer is looked up once, in a goroutine of its own, so that each caller can stop waiting when its context ends.
-type answer struct {
-	once  sync.Once
-	there chan struct{} // closed when text is set
-	text  string
-}
-
-func (a *answer) get(ctx context.Context, ask func() string) (string, error) {
-	a.once.Do(func() {
-		go func() {
-			defer close(a.there)
-			a.text = ask()
-		}()
-	})
-	select {
-	case <-a.there:
-		return a.text, nil
-	default:
+// ownShell is the shell that the user database has for this user; empty if it names none. It is looked up once.
+var ownShell = sync.OnceValue(func() string {
+	file, err := os.Open("/etc/passwd")
+	if err != nil {
+		return ""
 	}
-	select {
-	case <-a.there:
-		return a.text, nil
-	case <-ctx.Done():
-		return "", cancelled("the user database", ctx.Err())
-	}
-}
+	defer file.Close()
+	return shellOf(file, os.Getuid())
+})
 
 // shellOf finds a user's shell in a file like /etc/passwd. The standard library does not return it.
 func shellOf(passwd io.Reader, uid int) string {

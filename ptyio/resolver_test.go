@@ -101,27 +101,6 @@ func TestTheUserDatabaseNamesAShell(t *testing.T) {
 	}
 }
 
-// An answer is looked up once, and a caller can stop waiting for it.
-func TestAnAnswerIsAskedForOnce(t *testing.T) {
-	a := answer{there: make(chan struct{})}
-	gate, asked := make(chan struct{}), 0
-	ask := func() string { asked++; <-gate; return "it" }
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if text, err := a.get(ctx, ask); text != "" || !errors.Is(err, messages.ErrCancelled) {
-		t.Errorf("%q, %v", text, err)
-	}
-	close(gate)
-	for range 3 {
-		if text, err := a.get(context.Background(), ask); text != "it" || err != nil {
-			t.Errorf("%q, %v", text, err)
-		}
-	}
-	if text, err := a.get(ctx, ask); text != "it" || err != nil || asked != 1 {
-		t.Errorf("what is known needs no wait: %q, %v, asked %d times", text, err, asked)
-	}
-}
-
 func TestTheSearchPathIsTheFirst(t *testing.T) {
 	if got := SearchPath([]string{"XPATH=/a", "PATH=/b:/c", "PATH=/d"}); got != "/b:/c" {
 		t.Errorf("%q", got)

@@ -11,8 +11,8 @@ import (
 // silently drops the rest.
 const MaxLine = 4095
 
-// lineMode is how a terminal cuts input into lines.
-type lineMode struct {
+// discipline is how a terminal cuts input into lines.
+type discipline struct {
 	on      bool
 	eof     byte   // 0 if there is none
 	endings []byte // characters that end a line, or empty it
@@ -21,17 +21,17 @@ type lineMode struct {
 	marking bool   // PARMRK: 0xff is kept as two bytes, and the kernel keeps room for three
 }
 
-// line is the unfinished line in a terminal.
-type line struct {
+// unfinished is the line in a terminal that has no end yet.
+type unfinished struct {
 	length int
 	quoted bool // the last character quotes the next
 }
 
 // after returns the line after p was written, and whether every line in between fits into MaxLine. Characters that erase
 // others count as if they were kept.
-func (m lineMode) after(l line, p []byte) (next line, fits bool) {
+func (m discipline) after(l unfinished, p []byte) (next unfinished, fits bool) {
 	if !m.on {
-		return line{}, true
+		return unfinished{}, true
 	}
 	fits = true
 	longest := MaxLine
@@ -58,20 +58,20 @@ func (m lineMode) after(l line, p []byte) (next line, fits bool) {
 	return l, fits
 }
 
-// readLineMode reads the mode from the master, which shares it with the slave.
-func readLineMode(file syscall.Conn) (mode lineMode, err error) {
+// readDiscipline reads the mode from the master, which shares it with the slave.
+func readDiscipline(file syscall.Conn) (mode discipline, err error) {
 	err = control(file, func(fd int) error {
 		state, err := unix.IoctlGetTermios(fd, getTermios)
 		if err == nil {
-			mode = lineModeOf(state)
+			mode = disciplineOf(state)
 		}
 		return err
 	})
 	return mode, err
 }
 
-func lineModeOf(state *unix.Termios) lineMode {
-	mode := lineMode{on: state.Lflag&unix.ICANON != 0, eof: state.Cc[unix.VEOF]}
+func disciplineOf(state *unix.Termios) discipline {
+	mode := discipline{on: state.Lflag&unix.ICANON != 0, eof: state.Cc[unix.VEOF]}
 	if !mode.on {
 		return mode
 	}

@@ -61,7 +61,7 @@ func TestTheLongestLineThatIsAdmittedIsTheLongestThatTheKernelHolds(t *testing.T
 	for name, m := range modes {
 		t.Run(name, func(t *testing.T) {
 			ours, slave := lineTerminal(t, m.change)
-			mode, err := readLineMode(ours)
+			mode, err := readDiscipline(ours)
 			if err != nil || !mode.on {
 				t.Fatalf("mode %+v, %v", mode, err)
 			}
@@ -69,9 +69,9 @@ func TestTheLongestLineThatIsAdmittedIsTheLongestThatTheKernelHolds(t *testing.T
 			longest := len(m.special) + MaxLine + 2
 			for fits := false; !fits; {
 				longest--
-				_, fits = mode.after(line{}, text[:longest])
+				_, fits = mode.after(unfinished{}, text[:longest])
 			}
-			kept, _ := mode.after(line{}, text[:longest])
+			kept, _ := mode.after(unfinished{}, text[:longest])
 			if got := through(t, ours, slave, text[:longest]); got != kept.length {
 				t.Errorf("of %d bytes the child reads %d, want %d", longest, got, kept.length)
 			}
@@ -111,23 +111,23 @@ func lineEnd(slave *os.File) (which int) {
 
 func TestTheCountOfALineStartsAgainWhereTheTerminalsDoes(t *testing.T) {
 	ours, _ := lineTerminal(t, func(s *unix.Termios) { s.Cc[unix.VEOL], s.Cc[unix.VEOL2] = '1', '2' })
-	mode, err := readLineMode(ours)
+	mode, err := readDiscipline(ours)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, end := range "\n\r\x04\x15\x03\x1c\x1a12" {
-		if next, fits := mode.after(line{length: MaxLine}, []byte(string(end)+"abc")); !fits || next.length != 3 {
+		if next, fits := mode.after(unfinished{length: MaxLine}, []byte(string(end)+"abc")); !fits || next.length != 3 {
 			t.Errorf("after %q: %+v, %v", end, next, fits)
 		}
 	}
-	next, fits := mode.after(line{length: 10}, []byte("abc\x16"))
+	next, fits := mode.after(unfinished{length: 10}, []byte("abc\x16"))
 	if fmt.Sprint(next, fits) != "{13 true} true" {
 		t.Errorf("a quote at the end: %+v, %v", next, fits)
 	}
 	if next, _ = mode.after(next, []byte("\n")); next.length != 14 {
 		t.Errorf("the quoted end of line: %+v", next)
 	}
-	if next, fits := (lineMode{}).after(line{length: 10}, bytes.Repeat([]byte("x"), 3*MaxLine)); !fits || next.length != 0 {
+	if next, fits := (discipline{}).after(unfinished{length: 10}, bytes.Repeat([]byte("x"), 3*MaxLine)); !fits || next.length != 0 {
 		t.Errorf("in raw mode: %+v, %v", next, fits)
 	}
 }
