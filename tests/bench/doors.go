@@ -171,5 +171,5 @@ func remoteEchoes(way string) opener {
 
 func remoteFloods(ctx context.Context, s *scope) pair {
 	_, there := s.remote(ctx, "websocket")
-	return s.floodPair(ctx, childFlood(s.spawner(sandbox.Options{})), childFlood(there))
+	return floodPair(ctx, childFlood(s.spawner(sandbox.Options{})), childFlood(there))
 }

@@ -25,7 +25,7 @@ func layerRows() []row {
 		}), metrics: []metric{{name: "median", judge: atMost, limit: 1.5}, {name: "p99", at: 0.99, judge: atMost, limit: 2}, {name: "floods", of: "floods", unit: megabytes}}},
 		{name: "flood", about: "64 MiB through a PTY, a child of the warden", metrics: floodMetrics(metric{judge: atLeast, limit: 1.1}),
 			open: func(ctx context.Context, s *scope) pair {
-				return s.floodPair(ctx, bareFlood, childFlood(s.spawner(sandbox.Options{})))
+				return floodPair(ctx, bareFlood, childFlood(s.spawner(sandbox.Options{})))
 			}},
 		{name: "exec-beside-direct", about: "exec-result beside 1,000 idle shells where the host forks, and os/exec", metrics: ratio(1.5),
 			open: func(ctx context.Context, s *scope) pair {

@@ -36,7 +36,7 @@ func memoryRows() []row {
 			{name: "live heap beyond what is kept", of: "live", unit: mebibytes, judge: live, limit: 8}, {name: "floods", of: "floods", unit: megabytes}}
 	}
 	return []row{
-		{name: "rest", about: "resident memory of a small host that has run 2,000 commands and rests, beside a program that ran them with os/exec", open: rests,
+		{name: "rest", about: "resident memory of a small host that has run 2,000 commands and rests, beside a program that ran them with os/exec", fresh: true, open: rests,
 			metrics: []metric{{name: "host beyond bare Go", unit: mebibytes, judge: most, limit: 13}, {name: "warden", of: "warden", unit: mebibytes, judge: most, limit: 8},
 				{name: "host", of: "embedded", unit: mebibytes}, {name: "bare Go", of: "plain", unit: mebibytes},
 				{name: "threads of the host", of: "threads", unit: pieces}}},

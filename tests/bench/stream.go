@@ -244,15 +244,15 @@ func bareFlood(ctx context.Context, argv []string) (came int) {
 }
 
 // floodPair compares floods; the first one, which grows the buffers, does not count.
-func (s *scope) floodPair(ctx context.Context, bare, ours flood) pair {
+func floodPair(ctx context.Context, bare, ours flood) pair {
 	ours.loop(ctx, series{})
-	return pair{bare: bare.loop, ours: ours.loop, turns: s.some(3, 1)}
+	return pair{bare: bare.loop, ours: ours.loop}
 }
 
 // sessionFloods polls until the end. It counts the bytes that it gets, and those that were dropped.
 func sessionFloods(ctx context.Context, s *scope) pair {
 	session := s.session()
-	return s.floodPair(ctx, bareFlood, func(ctx context.Context, argv []string) (came int) {
+	return floodPair(ctx, bareFlood, func(ctx context.Context, argv []string) (came int) {
 		result := get(session.Exec(ctx, messages.ExecCommand{Argv: argv, TTY: true, Yield: new(messages.MaxYield)}))
 		for {
 			came += len(result.Output) + int(result.Omitted)
