@@ -172,8 +172,8 @@ func (c *chaos) live(n, lives int) *talk {
 
 // disturb asks something of a random process, or of the session.
 func (c *chaos) disturb(s *talk, lives int) {
-	id := messages.ProcessID(firstID + c.dice.IntN(lives))
-	other := messages.ProcessID(firstID + c.dice.IntN(lives))
+	id := messages.ProcessID(firstProcess + c.dice.IntN(lives))
+	other := messages.ProcessID(firstProcess + c.dice.IntN(lives))
 	after := uint64(0)
 	requests := []any{
 		messages.Poll{Process: id}, messages.Poll{Process: id, NoTimeout: true},

@@ -184,7 +184,7 @@ func TestARunDoesNotWaitForeverForAReader(t *testing.T) {
 				}
 				must[protocol.Done](b.host, s.supervisor, protocol.TerminateAll{})
 				synctest.Wait() // until the end has reached the subscriber
-				if end := wantLastWords(t, b, s.talk)[firstID]; end.Total != 3 {
+				if end := wantLastWords(t, b, s.talk)[firstProcess]; end.Total != 3 {
 					t.Errorf("%+v", end)
 				}
 				if n := len(b.machine.all()); n != 1 {

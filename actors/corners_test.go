@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/execbus/execbus/actors/internal/output"
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
@@ -35,7 +34,7 @@ func TestAStartThatEndsBeforeItHasItsSlotLeaksNone(t *testing.T) {
 		b.fault(hold.before)
 		call := s.call(does("prompt", "wait"))
 		<-hold.there
-		s.system.Send(s.supervisor, messages.Terminate{Process: firstID})
+		s.system.Send(s.supervisor, messages.Terminate{Process: firstProcess})
 		synctest.Wait()
 		close(hold.goes)
 		_, err := call.reply()
@@ -82,17 +81,17 @@ func TestTheCommandsBeforeTheirSlotsAreBounded(t *testing.T) {
 		s := b.open(func(c *shared.SessionConfig) {
 			c.MaxProcesses, c.Approval = 1, messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}
 		})
-		for range 1 + maxQueued {
+		for range 1 + mostQueued {
 			s.call(does("prompt,resolve=hang"))
 		}
 		_, err := ask[any](b.host, s.supervisor, does("prompt", "wait"))
 		wantError(t, "one too many", err, messages.ErrLimitReached)
-		if n := len(s.list()); n != 1+maxQueued {
+		if n := len(s.list()); n != 1+mostQueued {
 			t.Errorf("%d are accepted", n)
 		}
-		s.terminate(firstID)
+		s.terminate(firstProcess)
 		s.call(does("prompt,resolve=hang"))
-		if n := len(s.list()); n != 1+maxQueued {
+		if n := len(s.list()); n != 1+mostQueued {
 			t.Errorf("%d are accepted when one has gone", n)
 		}
 	})
@@ -114,20 +113,6 @@ func TestACommandThatNeverRanHasNoOutputThatCloses(t *testing.T) {
 			t.Errorf("%+v", closed)
 		}
 	})
-}
-
-func TestARecordWeighsWhatItKeeps(t *testing.T) {
-	const size = 256 << 10
-	unread, logged := output.New(), output.New()
-	unread.Unread.Push(make([]byte, size))
-	logged.Log.Append(messages.StreamStdout, make([]byte, size))
-	for name, out := range map[string]output.Output{"unread": unread, "log": logged} {
-		var r records
-		r.add(&record{output: out})
-		if r.bytes < size || r.bytes > 2*size {
-			t.Errorf("%s: %d bytes of %d", name, r.bytes, size)
-		}
-	}
 }
 
 func TestHeldBackBytesAreHereWhenTheLeaderHasExited(t *testing.T) {

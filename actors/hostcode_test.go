@@ -139,7 +139,7 @@ func TestASpawnerThatNeverReturnsIsAbandoned(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(time.Hour) // a start may take any time until it is terminated
 		other.exec(does("prompt", "wait"))
-		ending := one.call(messages.Terminate{Process: firstID})
+		ending := one.call(messages.Terminate{Process: firstProcess})
 		synctest.Wait()
 		time.Sleep(soon.Spawn - time.Millisecond)
 		if ending.answered(0) {
@@ -246,11 +246,11 @@ func TestAChildOfASpawnerThatFailedIsNotForgotten(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)
 		s.exec(does("prompt", "wait"))
-		b.system.Send(s.supervisor, protocol.NoChild{Process: firstID, Attempt: 1})
+		b.system.Send(s.supervisor, protocol.NoChild{Process: firstProcess, Attempt: 1})
 		b.crash(b.only("/process$"))
 		synctest.Wait()
 		wantNoChild(t, b)
-		if end := wantLastWords(t, b, s)[firstID]; end.Tree.Ended != 1 {
+		if end := wantLastWords(t, b, s)[firstProcess]; end.Tree.Ended != 1 {
 			t.Errorf("%+v", end)
 		}
 	})
@@ -268,7 +268,7 @@ func TestNoEventFollowsAnEnd(t *testing.T) {
 				if waits := s.questions(); len(waits) != 1 {
 					t.Fatalf("%d questions", len(waits))
 				}
-				id := messages.ProcessID(firstID + n%2)
+				id := messages.ProcessID(firstProcess + n%2)
 				if n < 4 {
 					calls[n%2].cancel()
 				} else {

@@ -292,7 +292,7 @@ func TestASupervisorCrashesAtAQuestion(t *testing.T) {
 				if _, err := answerIs(t, call); err == nil {
 					t.Error("it was answered without an error")
 				}
-				if end, ended := wantLastWords(t, b, s.talk)[firstID]; !ended || end.Total != 10 {
+				if end, ended := wantLastWords(t, b, s.talk)[firstProcess]; !ended || end.Total != 10 {
 					t.Errorf("%+v", end)
 				}
 			})

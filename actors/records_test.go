@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/execbus/execbus/actors/internal/output"
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
@@ -47,85 +46,6 @@ func TestARecordIsReadAsTheProcessWas(t *testing.T) {
 	beyond := int64(14)
 	_, err := ask[any](h, s.supervisor, messages.ReadOutput{Process: done.Process, Offset: &beyond})
 	wantError(t, "a read after the end", err, messages.ErrOutputUnretained)
-}
-
-// recordOf makes a record with so many bytes of output, half of them unread.
-func recordOf(id, size int) *record {
-	r := &record{info: messages.ProcessInfo{Process: messages.ProcessID(id)}, output: output.New()}
-	for range size / (8 << 10) {
-		delta := make([]byte, 8<<10)
-		r.output.Log.Append(messages.StreamStdout, delta)
-		r.output.Unread.Push(delta)
-	}
-	return r
-}
-
-func TestIDsCountUpAndAreNotGivenTwice(t *testing.T) {
-	for _, random := range []bool{false, true} {
-		v := &supervisor{entries: map[messages.ProcessID]*entry{}, ids: ids{random: random}}
-		first := v.reserve()
-		if !random && first != firstID {
-			t.Errorf("the first id is %d", first)
-		}
-		wanted := first
-		taken := func() {
-			if wanted++; wanted == endID {
-				wanted = firstID
-			}
-		}
-		taken()
-		v.entries[wanted] = &entry{}
-		taken()
-		v.records.add(recordOf(int(wanted), 0))
-		taken()
-		if got := v.reserve(); got != wanted {
-			t.Errorf("id %d after %d, want %d", got, first, wanted)
-		}
-		v.ids.next = endID - 1
-		if got := v.reserve(); got != endID-1 {
-			t.Errorf("the last id is %d", got)
-		}
-		if got := v.reserve(); got != firstID && v.entries[firstID] == nil && v.records.find(firstID) == nil {
-			t.Errorf("after the last id comes %d", got)
-		}
-	}
-}
-
-func TestRecordsAreBoundedByNumber(t *testing.T) {
-	var r records
-	for id := 1000; id < 1000+maxRecords+6; id++ {
-		r.add(recordOf(id, 0))
-	}
-	if len(r.all) != maxRecords || r.find(1005) != nil || r.find(1006) == nil {
-		t.Errorf("%d records, from %d", len(r.all), r.all[0].info.Process)
-	}
-}
-
-func TestRecordsAreBoundedByBytes(t *testing.T) {
-	var r records
-	const size = 896 << 10
-	for id := range 30 {
-		r.add(recordOf(1000+id, size))
-		var held int64
-		for _, one := range r.all {
-			held += one.output.Memory()
-		}
-		if held > maxRecordBytes || held != r.bytes {
-			t.Fatalf("%d bytes in %d records, counted %d", held, len(r.all), r.bytes)
-		}
-	}
-	if n := len(r.all); n < maxRecordBytes/(2*size)-1 || r.all[n-1].info.Process != 1029 {
-		t.Errorf("%d records", n)
-	}
-	before := len(r.all)
-	r.trim(r.bytes - 1)
-	if len(r.all) != before-1 {
-		t.Errorf("%d records of %d are left", len(r.all), before)
-	}
-	r.trim(0)
-	if len(r.all) != 0 || r.bytes != 0 {
-		t.Errorf("%d bytes in %d records", r.bytes, len(r.all))
-	}
 }
 
 // refusing is a spawner that starts nothing.
@@ -168,12 +88,12 @@ func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 			synctest.Wait()
 		}
 		exec()
-		time.Sleep(recordAge / 2)
+		time.Sleep(recordsLast / 2)
 		exec()
 		if got := remembered(); got != "1000 1001" {
 			t.Errorf("remembered: %s", got)
 		}
-		time.Sleep(recordAge/2 - time.Second)
+		time.Sleep(recordsLast/2 - time.Second)
 		if got := remembered(); got != "1000 1001" {
 			t.Errorf("just before its age: %s", got)
 		}
@@ -185,12 +105,12 @@ func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 		if gone := wantError(t, "a poll", err, messages.ErrUnknownProcess); gone.Code != messages.ErrUnknownProcess {
 			t.Errorf("%+v", gone)
 		}
-		time.Sleep(recordAge / 2)
+		time.Sleep(recordsLast / 2)
 		if got := remembered(); got != "" {
 			t.Errorf("after all ages: %s", got)
 		}
 		exec()
-		time.Sleep(2 * recordAge)
+		time.Sleep(2 * recordsLast)
 		if got := remembered(); got != "" {
 			t.Errorf("the timer was not set again: %s", got)
 		}

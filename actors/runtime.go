@@ -117,8 +117,7 @@ func (r *runtime) open(m OpenSession) {
 		r.ctx.Respond(&messages.Error{Code: messages.ErrClosed, Op: "open session", Detail: "the runtime is shutting down"})
 		return
 	}
-	v := newSupervisor(m.Config, r.deps.Session(m.Config.Session), r.ctx.Self(), r.keeper, r.rules)
-	pid := r.ctx.Spawn("session", v.receive)
+	pid := startSession(r.ctx, StartConfig{Session: r.deps.Session(m.Config.Session), Config: m.Config, Rulebook: r.keeper, Rules: r.rules})
 	r.sessions[pid.Id] = pid
 	r.ctx.Respond(pid)
 }

@@ -1,15 +1,18 @@
 package actors
 
 import (
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
+	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -17,7 +20,9 @@ import (
 // rush is a session that many starts come to. The test decides what their processes say, and when the session and the runtime's
 // actor hear of each other.
 type rush struct {
-	*bubble
+	t       *testing.T
+	system  *system.System
+	runtime *system.PID
 	dice    *rand.Rand
 	most    int // processes of all sessions
 	session *supervisor
@@ -72,19 +77,101 @@ func of[T any](s *stand) (found []T) {
 	return found
 }
 
-func newRush(b *bubble, dice *rand.Rand, most, all int) *rush {
-	r := &rush{bubble: b, dice: dice, most: all, line: &stand{}, others: &stand{}}
+// allSlots is a runtime's actor that only counts processes.
+type allSlots struct {
+	most, taken int
+	hanging     bool
+	waiting     []slotWish
+}
+
+type slotWish struct {
+	session *system.PID
+	id      messages.ProcessID
+}
+
+var (
+	errFull  = &messages.Error{Code: messages.ErrLimitReached}
+	errHangs = &messages.Error{Code: messages.ErrRuntimeFailure}
+)
+
+// refused is from the actor to itself: a wish has waited long enough.
+type refused struct{ slotWish }
+
+func (a *allSlots) receive(ctx *system.Context) {
+	switch m := ctx.Message().(type) {
+	case protocol.TakeSlot:
+		a.waiting = append(a.waiting, slotWish{ctx.Sender(), m.Process})
+		if a.taken == a.most && !a.hanging {
+			ctx.Send(ctx.Sender(), protocol.SlotAwaited(m))
+			ctx.After(patienceOfAll, refused{a.waiting[len(a.waiting)-1]})
+		}
+	case protocol.WithdrawSlot:
+		a.drop(slotWish{ctx.Sender(), m.Process})
+	case refused:
+		if a.drop(m.slotWish) {
+			ctx.Send(m.session, protocol.SlotTaken{Process: m.id, Err: errFull})
+		}
+	case protocol.GiveSlot:
+		a.taken--
+	case protocol.Counted:
+		if m.Slot {
+			a.taken--
+		}
+	case protocol.SpawnerHangs:
+		a.hanging = m.Change > 0
+	case func(*allSlots):
+		m(a)
+		ctx.Respond(protocol.Done{})
+	}
+	for len(a.waiting) > 0 && (a.hanging || a.taken < a.most) {
+		first := a.waiting[0]
+		a.waiting = a.waiting[1:]
+		answer := protocol.SlotTaken{Process: first.id}
+		if a.hanging {
+			answer.Err = errHangs
+		} else {
+			a.taken++
+		}
+		ctx.Send(first.session, answer)
+	}
+}
+
+// patienceOfAll is how long a wish waits.
+const patienceOfAll = 250 * time.Millisecond
+
+func (a *allSlots) drop(w slotWish) bool {
+	i := slices.IndexFunc(a.waiting, func(other slotWish) bool { return other.id == w.id && other.session.Equal(w.session) })
+	if i >= 0 {
+		a.waiting = slices.Delete(a.waiting, i, i+1)
+	}
+	return i >= 0
+}
+
+// counted is how many processes are counted in all.
+func (r *rush) counted() (n int) {
+	r.t.Helper()
+	if _, err := system.Ask[protocol.Done](r.t.Context(), r.system, r.runtime, func(a *allSlots) { n = a.taken }); err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
+
+func newRush(t *testing.T, dice *rand.Rand, most, all int) *rush {
+	discards := slog.New(slog.DiscardHandler)
+	r := &rush{t: t, system: system.NewSystem(discards, system.Options{}), dice: dice, most: all, line: &stand{}, others: &stand{}}
+	r.runtime = r.spawn("runtime", (&allSlots{most: all}).receive)
 	r.spawn("line", r.line.receive)
 	r.spawn("others", r.others.receive)
 	config := shared.SessionConfig{MaxProcesses: most, WarnProcesses: most, Protected: dice.IntN(most + 1)}
-	around := shared.Dependencies{Bus: b.bus, Logger: discarding, Teardown: 100 * time.Millisecond}
-	r.session = newSupervisor(config, around.Session("rush"), r.line.pid, nil, protocol.NewRules{})
+	around := shared.Dependencies{Bus: bus.New(bus.Options{}), Logger: discards, Teardown: 100 * time.Millisecond}
+	r.session = newSupervisor(StartConfig{Session: around.Session("rush"), Config: config}, r.line.pid)
 	r.pid = r.spawn("session", func(ctx *system.Context) {
 		r.session.ctx = ctx
 		switch m := ctx.Message().(type) {
 		case system.Started:
 		case func():
 			m()
+		case system.Stopping:
 		default:
 			r.session.handle(m)
 		}
@@ -104,7 +191,7 @@ func (r *rush) spawn(name string, receive system.Receive) *system.PID {
 // sleep lets time pass. The actors whose timers fire hear of the test first: otherwise nothing orders what they do behind what
 // the test has read.
 func (r *rush) sleep(d time.Duration) bool {
-	r.stats()
+	r.counted()
 	r.tell(func() {})
 	time.Sleep(d)
 	synctest.Wait()
@@ -372,7 +459,7 @@ func (r *rush) finish() {
 			r.fail("a start was not answered")
 		default:
 			patience++
-			r.sleep(slotPatience)
+			r.sleep(patienceOfAll)
 		}
 	}
 	for r.there() || r.back() {

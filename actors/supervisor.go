@@ -31,11 +31,24 @@ type supervisor struct {
 	closing bool // nothing new is started, and the session ends with its last process
 }
 
-func newSupervisor(config shared.SessionConfig, given *shared.Session, runtime, keeper *system.PID, rules protocol.NewRules) *supervisor {
-	settings := config.Settings()
-	settings.Rules = rules.Rules
-	return &supervisor{Session: given, runtime: runtime, config: config, settings: settings.Built(), entries: map[messages.ProcessID]*entry{}, endings: map[*entry]struct{}{},
-		asking: consultation{keeper: keeper, rules: rules, busy: make(chan struct{}, 1)}, ids: ids{random: !config.DeterministicIDs}}
+// StartConfig is what a session is started with.
+type StartConfig struct {
+	Session  *shared.Session
+	Config   shared.SessionConfig
+	Rulebook *system.PID       // which makes new rules
+	Rules    protocol.NewRules // those that hold now
+}
+
+// startSession starts the actor of a session as a child of the runtime's actor.
+func startSession(runtime *system.Context, c StartConfig) *system.PID {
+	return runtime.Spawn("session", newSupervisor(c, runtime.Self()).receive)
+}
+
+func newSupervisor(c StartConfig, runtime *system.PID) *supervisor {
+	settings := c.Config.Settings()
+	settings.Rules = c.Rules.Rules
+	return &supervisor{Session: c.Session, runtime: runtime, config: c.Config, settings: settings.Built(), entries: map[messages.ProcessID]*entry{}, endings: map[*entry]struct{}{},
+		asking: consultation{keeper: c.Rulebook, rules: c.Rules, busy: make(chan struct{}, 1)}, ids: ids{random: !c.Config.DeterministicIDs}}
 }
 
 func (v *supervisor) receive(ctx *system.Context) {
@@ -92,14 +105,6 @@ func (v *supervisor) handle(message any) {
 		v.terminateAll(m.By)
 	case protocol.CancelWait:
 		v.cancel(m)
-	default:
-		v.manage(m)
-	}
-}
-
-// manage handles requests about the session as a whole.
-func (v *supervisor) manage(message any) {
-	switch m := message.(type) {
 	case protocol.ListProcesses:
 		v.ctx.Respond(v.list(m))
 	case protocol.DescribeProcess:
@@ -120,14 +125,6 @@ func (v *supervisor) manage(message any) {
 		v.trimRecords(m.Left)
 	case expireRecords:
 		v.expireRecords()
-	default:
-		v.internal(m)
-	}
-}
-
-// internal handles messages from processes, their children and the runtime's actor.
-func (v *supervisor) internal(message any) {
-	switch m := message.(type) {
 	case protocol.Request:
 		v.tooLate(m)
 	case protocol.Answered:
