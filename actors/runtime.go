@@ -1,12 +1,12 @@
 package actors
 
 import (
-	"fmt"
 	"maps"
 	"time"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/rulebook"
+	"github.com/execbus/execbus/actors/internal/session"
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
@@ -80,14 +80,6 @@ func (r *runtime) receive(ctx *system.Context) {
 		r.spread(m)
 	case protocol.Weighed:
 		r.weighed(m.Bytes)
-	default:
-		r.limit(m)
-	}
-}
-
-// limit handles the messages about the limit of processes.
-func (r *runtime) limit(message any) {
-	switch m := message.(type) {
 	case protocol.TakeSlot:
 		r.takeSlot(m)
 	case protocol.WithdrawSlot:
@@ -107,8 +99,7 @@ func (r *runtime) limit(message any) {
 	case protocol.SpawnerHangs:
 		r.spawnerHangs(m.Change)
 	default:
-		r.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "use runtime",
-			Detail: "a runtime does not know this request; use a documented one", Hint: fmt.Sprintf("a runtime does not understand %T", message)})
+		ctx.Unexpected()
 	}
 }
 
@@ -117,7 +108,7 @@ func (r *runtime) open(m OpenSession) {
 		r.ctx.Respond(&messages.Error{Code: messages.ErrClosed, Op: "open session", Detail: "the runtime is shutting down"})
 		return
 	}
-	pid := startSession(r.ctx, StartConfig{Session: r.deps.Session(m.Config.Session), Config: m.Config, Rulebook: r.keeper, Rules: r.rules})
+	pid := session.Start(r.ctx, session.Config{Session: r.deps.Session(m.Config.Session), Config: m.Config, Rulebook: r.keeper, Rules: r.rules})
 	r.sessions[pid.Id] = pid
 	r.ctx.Respond(pid)
 }

@@ -1,8 +1,6 @@
-package actors
+package session
 
 import (
-	"fmt"
-
 	"github.com/execbus/execbus/actors/internal/process"
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
@@ -31,20 +29,20 @@ type supervisor struct {
 	closing bool // nothing new is started, and the session ends with its last process
 }
 
-// StartConfig is what a session is started with.
-type StartConfig struct {
+// Config is what a session is started with.
+type Config struct {
 	Session  *shared.Session
 	Config   shared.SessionConfig
 	Rulebook *system.PID       // which makes new rules
 	Rules    protocol.NewRules // those that hold now
 }
 
-// startSession starts the actor of a session as a child of the runtime's actor.
-func startSession(runtime *system.Context, c StartConfig) *system.PID {
+// Start starts the actor of a session as a child of the runtime's actor.
+func Start(runtime *system.Context, c Config) *system.PID {
 	return runtime.Spawn("session", newSupervisor(c, runtime.Self()).receive)
 }
 
-func newSupervisor(c StartConfig, runtime *system.PID) *supervisor {
+func newSupervisor(c Config, runtime *system.PID) *supervisor {
 	settings := c.Config.Settings()
 	settings.Rules = c.Rules.Rules
 	return &supervisor{Session: c.Session, runtime: runtime, config: c.Config, settings: settings.Built(), entries: map[messages.ProcessID]*entry{}, endings: map[*entry]struct{}{},
@@ -166,8 +164,7 @@ func (v *supervisor) handle(message any) {
 	case takeoverOverdue:
 		v.takeoverOverdue(m.id)
 	default:
-		v.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "use session",
-			Detail: "a session does not know this request; use a documented one", Hint: fmt.Sprintf("a session does not understand %T", message)})
+		v.ctx.Unexpected()
 	}
 }
 

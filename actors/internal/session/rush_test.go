@@ -1,4 +1,4 @@
-package actors
+package session
 
 import (
 	"log/slog"
@@ -164,7 +164,7 @@ func newRush(t *testing.T, dice *rand.Rand, most, all int) *rush {
 	r.spawn("others", r.others.receive)
 	config := shared.SessionConfig{MaxProcesses: most, WarnProcesses: most, Protected: dice.IntN(most + 1)}
 	around := shared.Dependencies{Bus: bus.New(bus.Options{}), Logger: discards, Teardown: 100 * time.Millisecond}
-	r.session = newSupervisor(StartConfig{Session: around.Session("rush"), Config: config}, r.line.pid)
+	r.session = newSupervisor(Config{Session: around.Session("rush"), Config: config}, r.line.pid)
 	r.pid = r.spawn("session", func(ctx *system.Context) {
 		r.session.ctx = ctx
 		switch m := ctx.Message().(type) {
