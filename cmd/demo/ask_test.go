@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,39 +9,45 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/rules"
 )
 
-// interview is the interactive demo in tmux, in a directory of its own, with questions.
+const asks = `for all of it> `
+
+// answer presses a key until it counts: one that comes too soon after the question is no answer, and the demo says so.
+func (s *seat) answer(key string) {
+	s.t.Helper()
+	s.expect(asks)
+	for {
+		s.send(key)
+		if said := s.expect(`no answer: press one key, alone|(?:^|> )[a-z]+\n`)[0]; !strings.Contains(said, "no answer") {
+			return
+		}
+		s.expect(asks)
+	}
+}
+
+// interview is the host with questions, in a directory and with a rule file of its own.
 type interview struct {
-	*pane
+	*seat
 	dir, rules string
 }
 
-func beginInterview(t *testing.T, flags ...string) interview {
+func beginInterview(t *testing.T) interview {
 	t.Helper()
-	p := openPane(t, "NO_COLOR=1")
 	dir := t.TempDir()
-	i := interview{p, dir, filepath.Join(dir, "my.rules")}
+	i := interview{open(t, 40, 100), dir, filepath.Join(dir, "my.rules")}
 	if err := os.WriteFile(i.rules, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.expect(`^shell>$`)
-	p.enter("cd " + dir + `; before=$(stty -a); "$DEMO" --approval untrusted --rules my.rules -yield 30s ` + strings.Join(flags, " ") + `; echo "ended: $?"`)
-	p.expect(`^demo>$`)
+	i.begin(nil, "--approval", "untrusted", "--rules", i.rules)
+	i.expect("demo> ")
+	i.send(":cd " + dir + "\r")
+	i.expect("demo> ")
 	return i
-}
-
-// over ends the demo and checks the terminal.
-func (i interview) over() {
-	i.t.Helper()
-	i.enter(":quit")
-	i.expect(`^ended: 0`)
-	i.enter(`[ "$before" = "$(stty -a)" ] && echo the sa''me || stty -a`)
-	i.expect(`^(shell> )?the same`)
 }
 
 func (i interview) has(name string, want bool) {
@@ -60,137 +67,174 @@ func (i interview) written() string {
 	return string(text)
 }
 
-const keysShown = `^one key: [yapnx, ]+or \? for all of it>\z`
-
-// answer presses a key until it counts: one that comes too soon after the question is no answer, and the demo says so.
-func (i interview) answer(key string) {
-	i.t.Helper()
-	i.expect(keysShown)
-	answered := "for all of it> " + key
-	refused, before := strings.Count(i.look(), "That was no answer"), strings.Count(i.look(), answered)
-	i.keys(key)
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		shown := i.look()
-		if strings.Count(shown, answered) > before {
-			return
-		}
-		if strings.Count(shown, "That was no answer") > refused {
-			refused++
-			i.keys(key)
-		}
-	}
-	i.t.Fatalf("%s did not count", key)
-}
-
-func TestOnceInTmux(t *testing.T) {
+func TestOnce(t *testing.T) {
 	t.Parallel()
 	i := beginInterview(t)
-	i.enter("mkdir one")
-	i.expect(`^demo: Run this command\?\n\n\S+sh -lc 'mkdir one'\n\nIt would run without a sandbox\.\n(?s:.*)^Reason: it is not known to be safe`)
+	i.send("mkdir one\r")
+	i.expect(`demo: Run this command\?\n\n\S+sh -lc 'mkdir one'\n\nIt would run without a sandbox\.\n(?s:.*)\nReason: it is not known to be safe`)
 	i.has("one", false)
 	i.answer("y")
-	i.expect(`exited, code\(0\)`)
+	i.expect(ended)
 	i.has("one", true)
-	i.enter("mkdir one; true")
+	i.send("mkdir one; true\r")
 	i.answer("y") // the answer held only once
-	i.expect(`exited, code\(0\)(?s:.*)exited, code\(0\)`)
-	i.over()
+	i.expect(ended)
+	i.quit()
 	if text := i.written(); text != "" {
 		t.Errorf("a rule was written: %s", text)
 	}
+	i.restored()
 }
 
-func TestForSessionInTmux(t *testing.T) {
+func TestForSession(t *testing.T) {
 	t.Parallel()
 	i := beginInterview(t)
-	i.enter("mkdir -p one")
+	i.send(":grants\r")
+	i.expect(`Nothing is allowed for this session` + prompts)
+	i.send("mkdir -p one\r")
 	i.answer("a")
-	i.expect(`exited, code\(0\)`)
-	i.enter("mkdir -p one")
-	i.expect(`exited, code\(0\)(?s:.*)exited, code\(0\)`)
-	i.enter(":grants")
-	i.expect(`^g1  \S+sh -lc 'mkdir -p one'$`)
-	i.enter(":revoke g1")
-	i.expect(`^g1 is forgotten`)
-	i.enter(":revoke g1")
-	i.expect(`^demo: revoke g1: there is no such grant`)
-	i.enter("mkdir -p one")
-	i.expect(`is no such grant(?s:.*)` + keysShown)
-	i.keys("C-c")
-	i.expect(`^demo: exec: approval request aborted`)
-	i.expect(`^demo>$`)
-	i.over()
+	i.expect(ended)
+	i.send("mkdir -p one\r")
+	i.expect(ended)
+	i.send(":grants\r")
+	i.expect(`g1  \S+sh -lc 'mkdir -p one'\n` + prompts)
+	i.send(":revoke g1\r")
+	i.expect(`g1 is forgotten` + prompts)
+	i.send(":revoke g1\r")
+	i.expect(`demo: revoke g1: there is no such grant` + prompts)
+	i.send("mkdir -p one\r")
+	i.expect(asks)
+	i.send("\x03")
+	i.expect(`demo: exec: approval request aborted`)
+	i.expect(`demo> `)
+	i.quit()
 }
 
-func TestAlwaysInTmux(t *testing.T) {
+func TestAlways(t *testing.T) {
 	t.Parallel()
 	i := beginInterview(t)
-	i.enter("mkdir -p one")
+	i.send("mkdir -p one\r")
 	i.answer("p")
-	i.expect(`exited, code\(0\)`)
+	i.expect(ended)
 	if text := i.written(); text != `prefix_rule(pattern=["mkdir", "-p", "one"], decision="allow")`+"\n" {
 		t.Errorf("the file has %q", text)
 	}
-	i.enter("mkdir -p one two")
-	i.expect(`exited, code\(0\)(?s:.*)exited, code\(0\)`)
+	i.send("mkdir -p one two\r")
+	i.expect(ended)
 	i.has("two", true)
-	i.enter(":policy")
-	i.expect(`^approval: untrusted\nsandbox: danger-full-access\nrules: ` + i.rules + `\nnew rules: written to ` + i.rules)
-	i.over()
+	i.quit()
 }
 
-func TestNoInTmux(t *testing.T) {
+func TestNo(t *testing.T) {
 	t.Parallel()
 	i := beginInterview(t)
-	i.enter("mkdir one")
+	i.send("mkdir one\r")
 	i.answer("n")
-	i.expect(`^demo: exec: rejected by user$`)
+	i.expect(`demo: exec: rejected by user`)
 	i.has("one", false)
-	i.keys("Up")
-	i.expect(`^demo> mkdir one$`)
-	i.keys("C-c")
-	i.over()
+	i.expect("demo> ")
+	i.send("\x1b[A")
+	i.expect(`mkdir one`)
+	i.send("\x03")
+	i.quit()
 }
 
-// x also stops the question that waits behind, which is never shown.
-func TestStopInTmux(t *testing.T) {
-	t.Parallel()
-	i := beginInterview(t)
-	i.keys("-l", "--", "mkdir one\rmkdir two\r") // all at once: later, the question would get the keys
-	i.answer("x")
-	i.expect(`aborted(?s:.*)mkdir two" does not run either`)
-	i.expect(`^demo>$`)
-	if strings.Count(i.look(), "Run this command?") != 1 {
-		t.Error("the second question was shown")
+// testing a host without a session: keys come from the test, and the terminal is a pipe.
+type stand struct {
+	*host
+	keys  chan []byte
+	asks  chan *asked
+	shown *os.File
+	text  string
+}
+
+func newStand(t *testing.T) *stand {
+	t.Helper()
+	shown, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	i.has("one", false)
-	i.has("two", false)
-	i.over()
+	t.Cleanup(func() { shown.Close(); out.Close() })
+	s := &stand{keys: make(chan []byte), asks: make(chan *asked), shown: shown}
+	s.host = &host{terminal: &terminal{in: shown, out: out}, keys: s.keys, asks: s.asks, events: make(chan messages.Event), results: make(chan func()), signals: make(chan os.Signal), asked: "q1"}
+	return s
 }
 
-// The output of another command waits until a question is answered. The line that was begun is there again afterwards.
-func TestQuestionWhileOutputStreams(t *testing.T) {
+// until reads what is shown until one of the texts was shown, and returns that.
+func (s *stand) until(t *testing.T, texts ...string) string {
+	t.Helper()
+	buffer := make([]byte, 4096)
+	for {
+		for _, text := range texts {
+			if _, after, found := strings.Cut(s.text, text); found {
+				s.text = after
+				return text
+			}
+		}
+		n, err := s.shown.Read(buffer)
+		if err != nil {
+			t.Fatalf("%q was not shown, but %q", texts, s.text)
+		}
+		s.text += string(buffer[:n])
+	}
+}
+
+// A question takes the keyboard from the line, which is there again afterwards with its cursor. Keys for the question do not go to
+// the line, and keys for the line do not go to the question.
+func TestAQuestionTakesTheKeyboard(t *testing.T) {
 	t.Parallel()
-	i := beginInterview(t)
-	i.enter("while :; do echo ti''ck; sleep 0.05; done")
-	i.answer("y")
-	i.expect(`^tick$`)
-	i.keys("C-z")
-	i.expect(`goes on in the background`)
-	i.keys("-l", "--", "mkdir one\rmkdir two\recho y") // all at once: later, the question would get the keys
-	i.expect(`sh -lc 'mkdir one'`)
-	i.has("one", false)
-	i.answer("y")
-	i.expect(`sh -lc 'mkdir two'`)
-	i.answer("y")
-	i.expect(`(?s)tick.*^demo> echo y$`)
-	i.expect(`exited, code\(0\)(?s:.*)exited, code\(0\)`)
-	i.has("one", true)
-	i.has("two", true)
-	i.keys("-l", "es")
-	i.keys("Enter")
-	i.expect(`^yes$`)
-	i.over()
+	s := newStand(t)
+	lines := make(chan string)
+	go func() {
+		for {
+			if line, typed := s.readLine(); typed {
+				lines <- line
+				return
+			}
+		}
+	}()
+	s.until(t, "demo> ")
+	s.keys <- []byte("li\x1b[D") // moves the cursor between them
+	s.until(t, "\x1b[D")
+	wanted, withdraw := context.WithCancel(t.Context())
+	defer withdraw()
+	for _, answered := range []bool{true, false} {
+		q := &asked{Question: messages.Question{ID: "q1", Display: "rm -rf /", Choices: []messages.Choice{{Kind: messages.DecisionApproved}}}, wanted: wanted,
+			answer: make(chan messages.Decision, 1)}
+		s.asks <- q
+		s.until(t, "demo: Run this command?\r\n\r\nrm -rf /\r\n")
+		s.until(t, "for all of it> ")
+		if !answered {
+			withdraw()
+			s.until(t, "nobody waits for the answer")
+		} else {
+			for s.keys <- []byte("y"); s.until(t, "no answer: press one key, alone", "y\r\n") != "y\r\n"; s.keys <- []byte("y") {
+				s.until(t, "for all of it> ") // it came too soon
+			}
+			if decision := <-q.answer; decision.Kind != messages.DecisionApproved {
+				t.Errorf("answered %q", decision.Kind)
+			}
+		}
+		s.until(t, "demo> li\x1b[D")
+	}
+	s.keys <- []byte("e-\r")
+	if line := <-lines; line != "le-i" {
+		t.Errorf("entered %q", line)
+	}
+}
+
+// Before a program runs, Ctrl-C ends its start, and other keys wait for it.
+func TestKeysBeforeTheProgramRuns(t *testing.T) {
+	t.Parallel()
+	cancelled := false
+	h := &host{front: &job{cancel: func() { cancelled = true }}, pending: []byte("abc")}
+	if h.press(); cancelled || string(h.pending) != "abc" {
+		t.Errorf("%t, %q", cancelled, h.pending)
+	}
+	h.pending = append(h.pending, "\x03d"...)
+	if h.press(); !cancelled || string(h.pending) != "d" || !h.front.cancelled {
+		t.Errorf("%t, %q", cancelled, h.pending)
+	}
 }
 
 // However the demo ends while it asks, the terminal is restored, and nothing ran.
@@ -206,18 +250,13 @@ func TestTerminalIsRestoredWithAQuestion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, 24, 100)
-			file := filepath.Join(t.TempDir(), "file")
-			s.begin(nil, "--approval", "untrusted")
-			s.expect("demo> ")
-			s.send("true; sleep 0; mkdir " + file + "\r")
-			s.expect(`for all of it> `)
-			c.end(s)
-			s.ends(c.code)
-			s.restored()
-			if _, err := os.Stat(file); err == nil {
-				t.Error("the command ran")
-			}
+			i := beginInterview(t)
+			i.send("true; sleep 0; mkdir one\r")
+			i.expect(asks)
+			c.end(i.seat)
+			i.ends(c.code)
+			i.restored()
+			i.has("one", false)
 		})
 	}
 }
@@ -237,15 +276,14 @@ func TestQuestionAboutOneCommand(t *testing.T) {
 		}, 5},
 		"no":       {func(s *seat) { s.answer("n"); s.expect(`demo: exec: rejected by user`) }, 126},
 		"stop":     {func(s *seat) { s.answer("x"); s.expect("approval request aborted") }, 126},
-		"Ctrl-C":   {func(s *seat) { s.send("\x03"); s.expect("approval request aborted") }, 126},
-		"a signal": {func(s *seat) { s.signal(s.demo(), syscall.SIGTERM) }, 143},
-		"pasted":   {func(s *seat) { s.send("yes"); s.expect("no answer"); s.answer("x") }, 126},
+		"Ctrl-C":   {func(s *seat) { s.expect(asks); s.send("\x03"); s.expect("approval request aborted") }, 126},
+		"a signal": {func(s *seat) { s.expect(asks); s.signal(s.demo(), syscall.SIGTERM) }, 143},
+		"pasted":   {func(s *seat) { s.expect(asks); s.send("yes"); s.expect("no answer"); s.answer("x") }, 126},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t, 24, 100)
 			s.begin(nil, "--approval", "untrusted", "--", "sh", "-c", `echo ready; read -r line; echo "got <$line>"; exit 5`)
-			s.expect(`for all of it> `)
 			c.answer(s)
 			s.ends(c.code)
 			s.restored()
@@ -253,15 +291,31 @@ func TestQuestionAboutOneCommand(t *testing.T) {
 	}
 }
 
-// answer presses a key until it counts.
-func (s *seat) answer(key string) {
-	s.t.Helper()
-	for {
-		s.send(key)
-		if said := s.expect(`no answer: press one key, alone|(?:^|> )[a-z]+\n`)[0]; !strings.Contains(said, "no answer") {
-			return
+// A command that its sandbox has stopped asks while it is in front, below what it has said. Full-screen programs draw anew.
+func TestASecondAttempt(t *testing.T) {
+	t.Parallel()
+	if got := finish(t, demo(t, "--sandbox", "workspace-write", "--", "true")); got.code != 0 {
+		t.Skipf("this machine cannot enforce a sandbox: %s", got.stderr)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"work", "out"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
 		}
 	}
+	s := open(t, 40, 100)
+	s.begin(nil, "--approval", "on-failure", "--sandbox", `{"type":"workspace-write","exclude_slash_tmp":true,"exclude_tmpdir_env_var":true}`)
+	s.expect("demo> ")
+	s.send(":cd " + dir + "/work\r")
+	s.expect("demo> ")
+	s.send("echo fi''rst; echo text > ../out/file\r")
+	s.expect(`(?m)^first\n(?s:.*)demo: The sandbox stopped this command`)
+	s.answer("y")
+	s.expect(`(?m)^first\n(?s:.*)` + ended)
+	if text, err := os.ReadFile(filepath.Join(dir, "out", "file")); err != nil || string(text) != "text\n" {
+		t.Errorf("it has written %q; %v", text, err)
+	}
+	s.quit()
 }
 
 // Without a terminal nobody is asked.
@@ -270,22 +324,17 @@ func TestNobodyToAsk(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	for name, c := range map[string]struct {
 		arguments []string
-		input     string
 		code      int
 		says      string
 	}{
-		"a script":             {[]string{"--approval", "untrusted"}, "mkdir " + file + "\n", 126, "nobody is there to ask"},
-		"a hint":               {[]string{"--approval", "untrusted"}, "mkdir " + file + "\n", 126, "Allow the command with --rules"},
-		"the next line is run": {[]string{"--approval", "untrusted"}, "mkdir " + file + "\npwd\n", 0, "nobody is there to ask"},
-		"a hint for it":        {[]string{"--approval", "untrusted", "--", "mkdir", file}, "", 126, "Allow the command with --rules"},
-		"one command":          {[]string{"--approval", "untrusted", "--", "mkdir", file}, "", 126, "nobody is there to ask"},
-		"never":                {[]string{"--approval", "never", "--", "rm", "-rf", file}, "", 126, "rejected"},
-		"a sandbox outside":    {[]string{"--sandbox", "external-sandbox", "--", "sh", "-c", "exit 3"}, "", 3, ""},
+		"a hint":            {[]string{"--approval", "untrusted", "--", "mkdir", file}, 126, "Allow the command with --rules"},
+		"one command":       {[]string{"--approval", "untrusted", "--", "mkdir", file}, 126, "nobody is there to ask"},
+		"never":             {[]string{"--approval", "never", "--", "rm", "-rf", file}, 126, "rejected"},
+		"a sandbox outside": {[]string{"--sandbox", "external-sandbox", "--", "sh", "-c", "exit 3"}, 3, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			command := demo(t, c.arguments...)
-			command.Stdin = strings.NewReader(c.input)
 			if got := finish(t, command); got.code != c.code || !strings.Contains(got.stderr, c.says) {
 				t.Errorf("%v; want %d and %q", got, c.code, c.says)
 			}
@@ -332,7 +381,7 @@ func TestRulesOfTheUser(t *testing.T) {
 		"the user's own":    {[]string{"--", "uname"}, "home", 126, "not that"},
 		"a file instead":    {[]string{"--rules", forbids, "--", "uname"}, "home", 0, ""},
 		"two files":         {[]string{"--rules", broken, "--rules", forbids, "--", "true"}, "home", 2, broken + ":"},
-		"a broken file":     {[]string{"--rules", broken}, "home", 2, broken + ":"},
+		"a broken file":     {[]string{"--rules", broken, "--", "true"}, "home", 2, broken + ":"},
 		"a broken own file": {[]string{"--", "true"}, "bad", 0, "default.rules"},
 		"no file":           {[]string{"--rules", dir + "/none", "--", "true"}, "home", 2, "no such file"},
 	} {
@@ -355,7 +404,6 @@ func TestTheUsersOwnRules(t *testing.T) {
 		s := open(t, 24, 100)
 		s.begin([]string{"XDG_CONFIG_HOME=" + dir + "/config"}, "--approval", "untrusted", "--", "mkdir", "-p", dir+"/new")
 		if asked {
-			s.expect(`for all of it> `)
 			s.answer("p")
 		}
 		s.ends(0)

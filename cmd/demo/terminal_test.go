@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -14,8 +15,9 @@ import (
 	"time"
 
 	"github.com/creack/pty"
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
+	"github.com/execbus/execbus/cmd/internal/ask"
 	"github.com/execbus/execbus/tests/proc"
 )
 
@@ -26,7 +28,7 @@ type seat struct {
 	master *os.File
 	slave  *os.File // keeps the terminal open, so that its modes can be read
 	shell  *exec.Cmd
-	before unix.Termios
+	before term.State
 
 	mu   sync.Mutex
 	raw  []byte
@@ -74,11 +76,11 @@ func open(t *testing.T, rows, cols uint16) *seat {
 }
 
 // begin starts the demo.
-func (s *seat) begin(variables []string, arguments ...string) {
+func (s *seat) begin(more []string, arguments ...string) {
 	s.t.Helper()
 	script := `"$@"; echo "the demo ended with:" $?; exec cat`
 	s.shell = exec.Command("sh", append([]string{"-c", script, "sh", self(s.t)}, arguments...)...)
-	s.shell.Env = environment(s.t, variables...)
+	s.shell.Env = variables(s.t, more...)
 	s.shell.Stdin, s.shell.Stdout, s.shell.Stderr = s.slave, s.slave, s.slave
 	s.shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := s.shell.Start(); err != nil {
@@ -86,22 +88,11 @@ func (s *seat) begin(variables []string, arguments ...string) {
 	}
 }
 
-// sit starts the interactive demo and waits for its prompt.
-func sit(t *testing.T, variables ...string) *seat {
-	t.Helper()
-	return seated(t, "500ms", variables)
-}
-
-// stay is sit with so long a yield that no command leaves the front by itself, however slow the machine is.
-func stay(t *testing.T, variables ...string) *seat {
-	t.Helper()
-	return seated(t, "30s", variables)
-}
-
-func seated(t *testing.T, yield string, variables []string) *seat {
+// sit starts the host, without colours, and waits for its prompt.
+func sit(t *testing.T, more ...string) *seat {
 	t.Helper()
 	s := open(t, 24, 100)
-	s.begin(variables, "-yield", yield)
+	s.begin(append([]string{"NO_COLOR=1"}, more...))
 	s.expect("demo> ")
 	return s
 }
@@ -128,13 +119,20 @@ func (s *seat) resize(rows, cols uint16) {
 }
 
 // moves matches the sequences by which the line editor goes to the beginning of a line that it then clears.
-var moves = regexp.MustCompile(`\x1b\[\d*[A-D]|\r`)
+var moves = regexp.MustCompile(`\x1b\[\d*[A-D]`)
 
-// shown returns what the screen has shown, with a new line in place of every line that was cleared.
+// shown returns what the screen has shown, with a new line in place of every line that was cleared, and without what undoes the
+// changes of a command.
 func (s *seat) shown() string {
+	text := strings.NewReplacer(ask.Reset(), "", pasteOn, "", pasteOff, "", "\r", "").Replace(s.written())
+	return strings.ReplaceAll(moves.ReplaceAllString(text, ""), "\x1b[K", "\n")
+}
+
+// written returns every byte that the terminal got.
+func (s *seat) written() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strings.ReplaceAll(moves.ReplaceAllString(string(s.raw), ""), "\x1b[K", "\n")
+	return string(s.raw)
 }
 
 // expect waits until the pattern is shown, after the text that earlier calls found. It returns the pattern's groups.
@@ -170,9 +168,9 @@ func (s *seat) ends(code int) {
 	}
 }
 
-func (s *seat) modes() unix.Termios {
+func (s *seat) modes() term.State {
 	s.t.Helper()
-	modes, err := unix.IoctlGetTermios(int(s.slave.Fd()), getTermios)
+	modes, err := term.GetState(int(s.slave.Fd()))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -191,22 +189,32 @@ func (s *seat) restored() {
 	}
 }
 
-// demo returns the process that the shell has started: the guard, or the demo itself if it runs a single command.
+// demo returns the process that the shell has started: the guard.
 func (s *seat) demo() int { s.t.Helper(); return onlyChild(s.t, s.shell.Process.Pid) }
 
 // host returns the process whose child is the warden.
 func (s *seat) host() int { s.t.Helper(); return onlyChild(s.t, s.demo()) }
 
-func onlyChild(t *testing.T, parent int) int {
+func onlyChild(t *testing.T, parent int) (child int) {
 	t.Helper()
-	children, known := childrenOf(parent)
-	if !known {
+	files, _ := filepath.Glob("/proc/[0-9]*")
+	if len(files) == 0 {
 		t.Skipf("there is no /proc on %s to find processes in", runtime.GOOS)
 	}
-	if len(children) != 1 {
-		t.Fatalf("process %d has the children %v, want one", parent, children)
+	for _, file := range files {
+		pid, _ := strconv.Atoi(filepath.Base(file))
+		if proc.Look(pid).Parent != parent {
+			continue
+		}
+		if child != 0 {
+			t.Fatalf("process %d has the children %d and %d, want one", parent, child, pid)
+		}
+		child = pid
 	}
-	return children[0]
+	if child == 0 {
+		t.Fatalf("process %d has no child", parent)
+	}
+	return child
 }
 
 func (s *seat) signal(pid int, number syscall.Signal) {

@@ -70,7 +70,7 @@ func (t *Terminal) Ask(ctx context.Context, asked messages.Question) (messages.D
 	if t.Drop != nil {
 		t.Drop()
 	}
-	t.print(strings.Join(reset, ""))
+	t.print(Reset() + freshLine)
 	t.show(q)
 	key, err := t.key(ctx, q)
 	if err != nil {

@@ -218,7 +218,7 @@ func TestAQuestionFitsIntoTheWindow(t *testing.T) {
 	} {
 		atDesk(t, q, func(d *desk) {
 			all := d.out.String()
-			text, found := strings.CutPrefix(all, strings.Join(reset, ""))
+			text, found := strings.CutPrefix(all, Reset()+freshLine)
 			if !found || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' }) {
 				t.Fatalf("%s: %q", name, all)
 			}

@@ -1,7 +1,15 @@
 package ask
 
-// reset undoes what a command may have done to the terminal, without erasing what it has shown. It does not contain RIS, which would.
-// Terminals ignore sequences that they do not know.
+import "strings"
+
+// Reset undoes what a command may have done to the terminal, without erasing what it has shown. The cursor may stand in a line that
+// the command has begun.
+func Reset() string { return strings.Join(reset, "") }
+
+// freshLine stands behind the reset before a question, with nothing below it.
+const freshLine = "\n\x1b[J"
+
+// reset does not contain RIS, which would erase. Terminals ignore sequences that they do not know.
 var reset = []string{
 	"\x18",         // CAN ends an unfinished sequence
 	"\x1b\\",       // ST ends an unfinished string
@@ -46,6 +54,4 @@ var reset = []string{
 	"\x1b]111\x07", // OSC 11: the background's
 	"\x1b]112\x07", // OSC 12: the cursor's
 	"\x1b[0m",      // SGR: neither concealed nor coloured
-	"\n",           // a fresh line,
-	"\x1b[J",       // and nothing below it
 }

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// command is a line with a colon in front.
+type command struct {
+	name, argument, help string
+	do                   func(ctx context.Context, h *host, argument string) error
+}
+
+// commands has what the demo itself does. It is a function because :help is one of them.
+func commands() []command {
+	return []command{
+		{"list", "", "list the commands that run, or have output that was not shown", list},
+		{"fg", "ID", "go on with a command where you have left off", foreground},
+		{"kill", "ID", "end a command and everything it started", kill},
+		{"cd", "DIR", "run later commands in DIR", changeDir},
+		{"grants", "", "list what you allowed for this session", grants},
+		{"revoke", "GRANT", "revoke it: you will be asked again about the next such command", revoke},
+		{"help", "", "this list", help},
+		{"quit", "", "end everything, and the demo", func(_ context.Context, h *host, _ string) error { h.quit(0); return nil }},
+	}
+}
+
+// commandTime bounds a command. What has begun goes on after that.
+const commandTime = 10 * time.Second
+
+// enter handles a line from the prompt.
+func (h *host) enter(text string) {
+	line := strings.TrimSpace(text)
+	name, argument, _ := strings.Cut(strings.TrimPrefix(line, ":"), " ")
+	argument = strings.TrimSpace(argument)
+	switch {
+	case line == "":
+		return
+	case !strings.HasPrefix(line, ":"):
+		h.start(messages.ExecCommand{Script: text, Login: new(true)}, line)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), commandTime)
+	defer cancel()
+	for _, c := range commands() {
+		if c.name != name {
+			continue
+		}
+		err := usageError(fmt.Sprintf("this is used as :%s %s", c.name, c.argument))
+		if (argument == "") != (c.argument == "") {
+			h.note("demo: %v", err)
+		} else if err := c.do(ctx, h, argument); err != nil {
+			h.note("demo: %v", err)
+		}
+		return
+	}
+	h.note("demo: there is no :%s; :help lists what there is", name)
+}
+
+// find finds a job by its id.
+func (h *host) find(argument string) (*job, error) {
+	for _, j := range h.listed() {
+		if strconv.Itoa(int(j.id)) == argument {
+			return j, nil
+		}
+	}
+	return nil, usageError(argument + " does not run; :list lists what does")
+}
+
+func list(_ context.Context, h *host, _ string) error {
+	jobs := h.listed()
+	if len(jobs) == 0 {
+		h.note("Nothing runs.")
+		return nil
+	}
+	text := "   ID  STATE     AGE     NOT SHOWN        COMMAND"
+	for _, j := range jobs {
+		state := "running"
+		if j.end != nil {
+			state = string(j.end.Cause)
+		}
+		text += fmt.Sprintf("\n%5d  %-8s  %-6v  %-9d bytes  %s", j.id, state, time.Since(j.began).Round(time.Second), j.said-j.shown, messages.Visible(j.text))
+	}
+	h.note("%s", text)
+	return nil
+}
+
+func foreground(_ context.Context, h *host, argument string) error {
+	j, err := h.find(argument)
+	if err == nil {
+		h.toFront(j)
+	}
+	return err
+}
+
+func kill(_ context.Context, h *host, argument string) error {
+	j, err := h.find(argument)
+	if err == nil {
+		h.terminate(j)
+	}
+	return err
+}
+
+func changeDir(ctx context.Context, h *host, argument string) error {
+	return h.session.UpdateEnvironment(ctx, messages.UpdateEnvironment{Dir: new(filepath.Clean(argument))})
+}
+
+func grants(ctx context.Context, h *host, _ string) error {
+	grants, err := h.session.Grants(ctx)
+	if err == nil && len(grants) == 0 {
+		h.note("Nothing is allowed for this session.")
+	}
+	for _, g := range grants {
+		h.note("%s  %s\n    since %s: %s", g.ID, g.Display, g.Granted.Format("15:04:05"), g.Remembers)
+	}
+	return err
+}
+
+func revoke(ctx context.Context, h *host, argument string) error {
+	err := h.session.Revoke(ctx, messages.RevokeGrant{Grant: messages.GrantID(argument)})
+	if err == nil {
+		h.note("%s is forgotten: you will be asked again about the next such command.", messages.Visible(argument))
+	}
+	return err
+}
+
+func help(_ context.Context, h *host, _ string) error {
+	for _, c := range commands() {
+		h.note("%-15s%s", ":"+c.name+" "+c.argument, c.help)
+	}
+	h.note("%-15s%s", "Ctrl-Z", "put the command in front into the background; every other key goes to it")
+	h.note("%-15s%s", "Ctrl-D", "on an empty line: :quit")
+	h.note("%-15s%s", "anything else", "a script for your shell; each has a shell of its own")
+	return nil
+}
