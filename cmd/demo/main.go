@@ -47,8 +47,8 @@ const usage = `Usage:
 On a terminal each line is a script for your shell, and several pasted lines are one script. A line with a colon in front
 is for the demo itself; :help lists its commands.
 
-A command has the whole terminal until it ends: it gets every key, Ctrl-C too. Only Ctrl-Z is for the demo and puts the
-command into the background. Its output is then kept, within bounds, and :fg ID goes on where you have left off. Ctrl-D or
+A command has the whole terminal until it ends: it gets every key, Ctrl-C too, and what it does not read is lost with it.
+Only Ctrl-Z is for the demo and puts the command into the background. Its output is then kept, within bounds, and :fg ID goes on where you have left off. Ctrl-D or
 :quit ends the demo with everything that runs, and the demo says what it has ended. Colours are used unless NO_COLOR is set.
 
 A question is answered with one key: y runs the command this once; a also does not ask for it again in this session; p
