@@ -237,6 +237,29 @@ func TestKeysBeforeTheProgramRuns(t *testing.T) {
 	}
 }
 
+// The answer to the call and the event of the end come in either order.
+func TestACommandThatDoesNotStartLeavesTheFront(t *testing.T) {
+	t.Parallel()
+	for _, cancelled := range []bool{true, false} {
+		for order := range 2 {
+			s := newStand(t)
+			j := &job{call: "a", cancel: func() {}, cancelled: cancelled}
+			s.jobs, s.front = map[messages.CallID]*job{j.call: j}, j
+			steps := []func(){
+				func() { s.notStarted(j, errors.New("as the test wanted")) },
+				func() {
+					s.event(messages.ExecEnded{Origin: messages.Origin{Call: j.call}, EndRecord: messages.EndRecord{Cause: messages.CauseAborted}}, true)
+				},
+			}
+			steps[order]()
+			steps[1-order]()
+			if s.front != nil || len(s.jobs) > 0 {
+				t.Errorf("cancelled %t, order %d: it is in front %t, jobs: %d", cancelled, order, s.front != nil, len(s.jobs))
+			}
+		}
+	}
+}
+
 // However the demo ends while it asks, the terminal is restored, and nothing ran.
 func TestTerminalIsRestoredWithAQuestion(t *testing.T) {
 	t.Parallel()

@@ -198,10 +198,10 @@ func (h *host) cancel(j *job) {
 
 // notStarted shows why a command does not run. If it ran nevertheless, the event of its end says more.
 func (h *host) notStarted(j *job, err error) {
-	if j.id != 0 || h.jobs[j.call] != j {
+	if j.id != 0 {
 		return
 	}
-	if !j.cancelled {
+	if !j.cancelled || j.end != nil { // else it may start yet
 		delete(h.jobs, j.call)
 	}
 	if errors.Is(err, messages.ErrAborted) {
@@ -253,7 +253,7 @@ func (h *host) event(event messages.Event, open bool) {
 		switch j.end = &e.EndRecord; {
 		case j.id != 0:
 			h.ended(j)
-		case j.cancelled: // otherwise the answer to the call says why
+		case h.front != j: // the answer to the call came before
 			delete(h.jobs, j.call)
 		}
 	}

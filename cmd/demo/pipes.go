@@ -41,7 +41,11 @@ func runPiped(argv []string, session *execbus.Session) int {
 	process, err := session.Start(ctx, messages.ExecCommand{Call: call, Argv: argv, OpenStdin: true})
 	started <- process
 	if err != nil {
-		for event, some, _ := events.TryNext(); some; event, some, _ = events.TryNext() {
+		for errors.Is(err, messages.ErrRejected) { // the events up to the end of the call say more
+			event, lost := events.Next(context.Background())
+			if _, over := event.(messages.ExecEnded); over || lost != nil {
+				break
+			}
 			if decision, is := event.(messages.ToolDecision); is && decision.Source == messages.DecidedByAbsence {
 				fmt.Fprintln(os.Stderr, "demo: Nobody can be asked, because input or output is not a terminal. Allow the command with --rules, "+
 					"or choose another --approval.")
