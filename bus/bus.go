@@ -61,7 +61,7 @@ func (b *Bus) Publish(ev messages.Event) {
 			size: cap(output.Bytes)})
 		return
 	}
-	b.publish(&publication{event: ev, kind: ev.Kind(), from: ev.From(), size: ev.Weight()})
+	b.publish(&publication{event: ev, kind: ev.Kind(), from: ev.From(), size: messages.Weight(ev)})
 }
 
 // PublishOutput is Publish for output under flow control. Every lossless subscription that wants ev holds all credits until

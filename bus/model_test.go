@@ -32,7 +32,7 @@ func losable(ev messages.Event) (size int, ok bool) {
 	case messages.OutputDelta:
 		return cap(ev.Bytes), true
 	case messages.TerminalInteraction:
-		return ev.Weight(), true
+		return messages.Weight(ev), true
 	}
 	return 0, false
 }
@@ -64,7 +64,7 @@ func (m *model) publish(ev messages.Event) {
 
 func (m *model) tooHeavy(ev messages.Event) bool {
 	weight := m.count().weight
-	return weight > 0 && weight+ev.Weight() > m.limits.weight
+	return weight > 0 && weight+messages.Weight(ev) > m.limits.weight
 }
 
 // drop replaces the oldest event that may be lost by a gap.
@@ -124,7 +124,7 @@ func (m *model) count() (c limits) {
 		default:
 			c.lifecycle++
 		}
-		c.weight += e.ev.Weight()
+		c.weight += messages.Weight(e.ev)
 	}
 	return c
 }

@@ -118,11 +118,11 @@ func (q *queue) lose(s *slot) bool {
 	// output does not extend a gap of inputs alone either, because a relayed gap may lie between the two.
 	if g == nil || isOutput && (g.Deltas == 0 || g.End != output.Offset) {
 		g = &gap{number: s.number, Gap: messages.Gap{Origin: *from, First: output.Offset}}
-		if q.gaps.count >= q.limits.gaps || q.tooHeavy(g.Weight()) {
+		if q.gaps.count >= q.limits.gaps || q.tooHeavy(messages.Weight(*g)) {
 			return false
 		}
 		q.gaps.push(g)
-		q.weight += g.Weight()
+		q.weight += messages.Weight(*g)
 		q.open[key] = g
 	}
 	if isOutput {
@@ -166,7 +166,7 @@ func (q *queue) take() (messages.Event, *Credit) {
 
 func (q *queue) takeGap() messages.Gap {
 	g := q.gaps.pop()
-	q.weight -= g.Weight()
+	q.weight -= messages.Weight(*g)
 	key := processKey{g.Session, g.Process}
 	if q.open[key] == g {
 		delete(q.open, key)

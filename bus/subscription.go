@@ -18,7 +18,7 @@ const (
 	MaxOutputBytes     = 1 << 30  // bytes
 	MaxLifecycle       = 4096     // events that must not be lost
 	MaxGaps            = 4096     // processes with an unread gap
-	MaxWeight          = 64 << 20 // bytes that lifecycle events and gaps keep alive, as messages.Event.Weight counts them
+	MaxWeight          = 64 << 20 // bytes that lifecycle events and gaps keep alive, as messages.Weight counts them
 )
 
 // SubscribeOptions configures a Subscription. The zero value is useful.

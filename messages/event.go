@@ -33,9 +33,6 @@ const (
 type Event interface {
 	Kind() EventKind
 	From() Origin
-	// Weight is how many bytes of memory the event keeps alive beside itself: texts, bytes and lists with their whole
-	// capacity, even if other events share them.
-	Weight() int
 }
 
 // Origin says where an event comes from. Every event embeds it.
