@@ -3,9 +3,9 @@ package ptyio
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/execbus/execbus/messages"
 )
@@ -37,12 +37,10 @@ func PagersOff() map[string]string {
 }
 
 // coreNames are the variables that InheritCore keeps.
-var coreNames = patterns([]string{
-	"PATH", "SHELL", "TMPDIR", "TEMP", "TMP", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "USER",
-})
+var coreNames = []string{"PATH", "SHELL", "TMPDIR", "TEMP", "TMP", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "USER"}
 
 // secretNames match the variables that DropSecrets removes.
-var secretNames = patterns([]string{"*KEY*", "*SECRET*", "*TOKEN*"})
+var secretNames = []string{"*KEY*", "*SECRET*", "*TOKEN*"}
 
 // BuildEnvironment makes a child's environment, "NAME=value" sorted by name, from base, the host's environment in the form
 // of os.Environ. It inherits, drops secrets, excludes, sets, keeps what IncludeOnly names, and adds the overrides, in this
@@ -60,7 +58,7 @@ func BuildEnvironment(base []string, policy messages.EnvironmentPolicy, override
 	maps.Copy(env, policy.Set)
 	if len(policy.IncludeOnly) > 0 {
 		keep := patterns(policy.IncludeOnly)
-		maps.DeleteFunc(env, func(name, _ string) bool { return !keep.match(name) })
+		maps.DeleteFunc(env, func(name, _ string) bool { return !keep(name) })
 	}
 	for name, value := range overrides {
 		if _, set := policy.Set[name]; !set || env[name] != policy.Set[name] { // IncludeOnly may have taken it away
@@ -91,13 +89,16 @@ func inherited(base []string, policy messages.EnvironmentPolicy) (map[string]str
 			Detail: fmt.Sprintf("%q is not a way to inherit; use %q, %q or %q", policy.Inherit, messages.InheritAll, messages.InheritCore, messages.InheritNone),
 		}
 	}
-	exclude := patterns(policy.Exclude)
+	exclude := slices.Clone(policy.Exclude)
+	if policy.DropSecrets {
+		exclude = append(exclude, secretNames...)
+	}
+	excluded := patterns(exclude)
 	for _, entry := range base {
 		name, value, found := strings.Cut(entry, "=")
 		if !found || name == "" ||
-			policy.Inherit == messages.InheritCore && !coreNames.match(name) ||
-			policy.DropSecrets && secretNames.match(name) ||
-			exclude.match(name) {
+			policy.Inherit == messages.InheritCore && !slices.ContainsFunc(coreNames, func(core string) bool { return strings.EqualFold(core, name) }) ||
+			excluded(name) {
 			continue
 		}
 		env[name] = value
@@ -123,57 +124,17 @@ func checkVariable(name, value string) error {
 	}
 }
 
-// patternList holds globs, case-folded so that comparisons ignore case.
-type patternList [][]rune
-
-func patterns(globs []string) patternList {
-	list := make(patternList, len(globs))
+// patterns reports whether a name matches one of these globs, without regard to case. * matches any number of characters, ? matches one,
+// and any other character matches itself.
+func patterns(globs []string) (match func(name string) bool) {
+	if len(globs) == 0 {
+		return func(string) bool { return false }
+	}
+	alternatives := make([]string, len(globs))
 	for i, glob := range globs {
-		list[i] = fold(glob)
+		alternatives[i] = wildcards.Replace(regexp.QuoteMeta(strings.ToValidUTF8(glob, "\ufffd")))
 	}
-	return list
+	return regexp.MustCompile("(?is)^(?:" + strings.Join(alternatives, "|") + ")$").MatchString
 }
 
-func (l patternList) match(name string) bool {
-	if len(l) == 0 {
-		return false
-	}
-	folded := fold(name)
-	return slices.ContainsFunc(l, func(glob []rune) bool { return globMatches(glob, folded) })
-}
-
-// fold maps letters that differ only in case to the same letter. It converts to upper case first, because some lower-case
-// letters, such as the long s, have only their upper case in common with their equivalents.
-func fold(s string) []rune {
-	runes := []rune(s)
-	for i, r := range runes {
-		runes[i] = unicode.ToLower(unicode.ToUpper(r))
-	}
-	return runes
-}
-
-// globMatches reports whether glob matches the whole name. * matches any number of characters, ? matches one, and any other
-// character matches itself. It backtracks only to the last *, so it takes at most len(glob) × len(name) steps.
-func globMatches(glob, name []rune) bool {
-	g, n := 0, 0
-	star, resume := -1, 0 // the last *, and the place in name where the text after it is tried next
-	for n < len(name) {
-		switch {
-		case g < len(glob) && glob[g] == '*':
-			star, resume = g, n
-			g++
-		case g < len(glob) && (glob[g] == '?' || glob[g] == name[n]):
-			g++
-			n++
-		case star >= 0:
-			resume++
-			g, n = star+1, resume
-		default:
-			return false
-		}
-	}
-	for g < len(glob) && glob[g] == '*' {
-		g++
-	}
-	return g == len(glob)
-}
+var wildcards = strings.NewReplacer(`\*`, ".*", `\?`, ".")

@@ -210,7 +210,7 @@ func TestGlobsKnowTwoSpecialCharacters(t *testing.T) {
 		{"A.C", "ABC", false},
 		{"*KEY*", "api_\u212aey", true}, // the Kelvin sign, which folds to k
 	} {
-		if got := patterns([]string{c.glob}).match(c.name); got != c.want {
+		if got := patterns([]string{c.glob})(c.name); got != c.want {
 			t.Errorf("%q matches %q: %v", c.glob, c.name, got)
 		}
 	}
@@ -224,7 +224,7 @@ func TestGlobsAgreeWithRegularExpressions(t *testing.T) {
 		expression = strings.ReplaceAll(expression, `\*`, ".*")
 		expression = strings.ReplaceAll(expression, `\?`, ".")
 		want := regexp.MustCompile("^(?is:" + expression + ")$").MatchString(name)
-		if got := patterns([]string{glob}).match(name); got != want {
+		if got := patterns([]string{glob})(name); got != want {
 			t.Fatalf("%q matches %q: %v, want %v", glob, name, got, want)
 		}
 	})
@@ -232,7 +232,7 @@ func TestGlobsAgreeWithRegularExpressions(t *testing.T) {
 
 func TestGlobsOfManyStarsAreFast(t *testing.T) {
 	glob, name := strings.Repeat("*a", 2000)+"b", strings.Repeat("a", 4000)
-	if patterns([]string{glob}).match(name) {
+	if patterns([]string{glob})(name) {
 		t.Error("it matches")
 	}
 }
@@ -285,10 +285,10 @@ func checkBuilt(t *testing.T, env []string, policy messages.EnvironmentPolicy) {
 	for _, name := range names {
 		_, isOverride := overrides[name]
 		_, isSet := policy.Set[name]
-		if !isOverride && len(policy.IncludeOnly) > 0 && !patterns(policy.IncludeOnly).match(name) {
+		if !isOverride && len(policy.IncludeOnly) > 0 && !patterns(policy.IncludeOnly)(name) {
 			t.Fatalf("%q is not included", name)
 		}
-		if !isOverride && !isSet && (patterns(policy.Exclude).match(name) || policy.Inherit == messages.InheritNone) {
+		if !isOverride && !isSet && (patterns(policy.Exclude)(name) || policy.Inherit == messages.InheritNone) {
 			t.Fatalf("%q should not be inherited", name)
 		}
 	}

@@ -171,15 +171,6 @@ func (l *OutputLog) ReadAfter(seq uint64, limit int) ([]Chunk, error) {
 	return l.read(from, to), nil
 }
 
-// Tail returns the last n bytes, or as many of them as are retained without a hole.
-func (l *OutputLog) Tail(n int) []byte {
-	from := max(l.head.first(), l.total-int64(max(n, 0)))
-	if lost, kept := l.hole(); lost < kept {
-		from = max(from, kept)
-	}
-	return l.appendBytes(make([]byte, 0, l.total-from), from, l.total)
-}
-
 // Transcript renders the whole output in at most limit bytes as a HeadTailBuffer of that capacity would: the first
 // half, messages.OmissionMarker (not counted in limit) if anything is missing, and the last half. A half is shorter if the
 // log itself has dropped part of it. If the output before the first half is missing, another marker comes first.

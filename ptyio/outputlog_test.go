@@ -157,18 +157,6 @@ func TestLogAnswersWithABoundedNumberOfChunks(t *testing.T) {
 	}
 }
 
-func TestLogTailIsWhatIsKeptInOnePiece(t *testing.T) {
-	l := logOf("abcdef", "012345", "6789")
-	for n, want := range map[int]string{-1: "", 0: "", 2: "89", 8: "23456789", 100: "23456789"} {
-		if got := string(l.Tail(n)); got != want {
-			t.Errorf("Tail(%d) is %q, want %q", n, got, want)
-		}
-	}
-	if got := string(logOf("abcdef").Tail(100)); got != "abcdef" {
-		t.Errorf("without a hole it is %q", got)
-	}
-}
-
 func TestLogTranscriptIsThatOfAHeadTailBuffer(t *testing.T) {
 	l, b := NewOutputLog(Position{}), NewHeadTailBuffer(DefaultBufferSize)
 	line := []byte(strings.Repeat("0123456789", 5000))
@@ -210,7 +198,7 @@ func TestLogGivesCopies(t *testing.T) {
 	read, _ := l.ReadAt(0, len(kept))
 	after, _ := l.ReadAfter(0, len(kept))
 	next, _ := l.ReadFrom(0, len(kept))
-	for _, given := range [][]byte{read[0].Bytes, after[0].Bytes, next[0].Bytes, l.Tail(8), l.Transcript(10)} {
+	for _, given := range [][]byte{read[0].Bytes, after[0].Bytes, next[0].Bytes, l.Transcript(10)} {
 		clear(given)
 	}
 	if again, _ := l.ReadAt(0, len(kept)); !bytes.Equal(again[0].Bytes, kept) || kept[0] != 'a' {
