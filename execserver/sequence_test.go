@@ -110,7 +110,8 @@ func TestWhatComesBehindAStartTakesEffectInItsOrder(t *testing.T) {
 
 func TestWhatComesBehindAStartThatFailsFindsNoProcess(t *testing.T) {
 	spawner := newNoting(&messages.Error{Code: messages.ErrNoSuchProgram, Op: "spawn", Detail: "there is none"})
-	c := inProcess(t, newServerOf(t, spawner, Options{MaxRequests: 4}))
+	s := newServerOf(t, spawner, Options{MaxRequests: 4})
+	c := inProcess(t, s)
 	c.open("")
 	started := c.send(wire.ProcessStart, startParams("p", "x"))
 	<-spawner.entered
@@ -129,6 +130,9 @@ func TestWhatComesBehindAStartThatFailsFindsNoProcess(t *testing.T) {
 	}
 	if _, fault := understood[wire.Empty](t, resized); fault == nil || !strings.Contains(fault.Message, "unknown process id p") {
 		t.Errorf("resize: %v", fault)
+	}
+	if n := connectionOf(s).unfinished(); n != 0 {
+		t.Errorf("%d operations are remembered", n)
 	}
 }
 

@@ -291,3 +291,33 @@ func TestOutputIsAcknowledgedWhenItWasTold(t *testing.T) {
 	p.finish(l, 21)
 	l.ended(t)
 }
+
+// The server would send again what it was told to forget, and more after each cut.
+func TestAfterACutTheClientAcknowledgesAgain(t *testing.T) {
+	p := newPeer(t, all...)
+	l := p.start(p.connect(), ptyio.Launch{})
+	for i := range acknowledgeBytes / wire.MaxChunk {
+		p.chunk(l, uint64(i+1), strings.Repeat("x", wire.MaxChunk))
+	}
+	last := p.acknowledged(l)
+	_ = p.Close()
+	p.resumed()
+	if again := p.acknowledged(l); again < last {
+		t.Errorf("event %d is acknowledged after event %d", again, last)
+	}
+	p.finish(l, acknowledgeBytes/wire.MaxChunk+1)
+	l.ended(t)
+}
+
+func TestNothingIsReadBehindTheEndOfTheOutput(t *testing.T) {
+	f := newFeed(false)
+	for _, it := range []item{{kind: exited, seq: 1}, {kind: closed, seq: 2}, {kind: output, seq: 4}} {
+		if err := f.put(it); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.resume()
+	if s := f.take(); s.behind || len(s.items) != 1 {
+		t.Errorf("%+v", s)
+	}
+}

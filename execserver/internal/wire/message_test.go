@@ -36,7 +36,8 @@ func describeMessage(m Message) string {
 
 func TestWhatIsNoMessageIsRefused(t *testing.T) {
 	deep := strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth)
-	many := "[" + strings.Repeat("1,", MaxValues) + "1]"
+	numbers := func(n int) string { return "[" + strings.Repeat("1,", n-1) + "1]" }
+	many := numbers(MaxValues - 1) // beside them, the array and the method count
 	for text, why := range map[string]string{
 		``: "not a JSON object", `[]`: "a batch", `"x"`: "not a JSON object", ` [{"id":1,"method":"m"}]`: "a batch",
 		`{"id":1,"method":"m"`: "ends too early", `{"id":1,"method":"m}`: "ends too early", `{"id":1,,}`: "not JSON at byte 8",
@@ -64,8 +65,10 @@ func TestWhatIsNoMessageIsRefused(t *testing.T) {
 		}
 	}
 	fits := strings.Repeat("[", MaxDepth-1) + strings.Repeat("]", MaxDepth-1)
-	if _, err := Parse([]byte(`{"method":"m","params":` + fits + `}`)); err != nil {
-		t.Error(err)
+	for _, fits := range []string{fits, numbers(MaxValues - 2)} {
+		if _, err := Parse([]byte(`{"method":"m","params":` + fits + `}`)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
