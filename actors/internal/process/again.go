@@ -83,7 +83,7 @@ func (in *input) spent() string {
 	return in.again.spent
 }
 
-// giveAgain gives another attempt the input of the one before. Writes that wait for their turn come after it.
+// giveAgain gives another attempt the input of the one before. Writes that wait come after it.
 func (p *process) giveAgain() {
 	given := p.input.again
 	p.input.again = again{}

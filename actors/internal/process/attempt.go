@@ -17,7 +17,7 @@ import (
 type attempt struct {
 	number   int
 	callOff  context.CancelFunc // says that the spawner need not go on
-	hands    *hands             // on the child; nil before it is born
+	calls    *childCalls        // on the child; nil before it is born
 	pid      int
 	bornAt   time.Time
 	enforced *messages.Enforcement
@@ -47,7 +47,7 @@ const maxEarly = 256
 
 // keepEarly keeps an event of a child that is not born yet. It reports whether it did.
 func (a *attempt) keepEarly(m protocol.ChildEvent) bool {
-	if a == nil || m.Attempt != a.number || a.hands != nil {
+	if a == nil || m.Attempt != a.number || a.calls != nil {
 		return false
 	}
 	e := &a.early
@@ -113,7 +113,7 @@ func (p *process) spawn() {
 func (p *process) born(spawned ptyio.Spawned, pid int) {
 	a := p.attempt
 	a.callOff()
-	a.hands, a.pid, a.bornAt, a.enforced = newHands(spawned.Child), pid, time.Now(), spawned.Enforced
+	a.calls, a.pid, a.bornAt, a.enforced = newChildCalls(spawned.Child), pid, time.Now(), spawned.Enforced
 	if p.decision.launch.TTY {
 		p.size = p.decision.launch.Size.OrDefault()
 	}
@@ -197,12 +197,12 @@ func (p *process) timeIsUp(message any) bool {
 func (p *process) drop(m dropOutput) {
 	if a := p.attempt; a.number == m.attempt && !a.closed {
 		a.dropped = true
-		shared.Abandon(a.hands.child)
+		shared.Abandon(a.calls.child)
 	}
 }
 
 // endTree ends the living processes of the attempt.
-func (p *process) endTree(grace time.Duration) { p.attempt.hands.endTree(p, grace) }
+func (p *process) endTree(grace time.Duration) { p.attempt.calls.endTree(p, grace) }
 
 // grace is the time that a tree gets between SIGTERM and SIGKILL: no more than maxPruneGrace if it makes room for another
 // command.

@@ -19,7 +19,7 @@ const (
 	execCall                  // for output of the command it asked for, its end, or its yield
 	runCall                   // for the end of the command it asked for
 	pollCall                  // for output, the end, or its yield
-	writeCall                 // for its turn to write, and then like a pollCall
+	writeCall                 // for the writes before it, and then like a pollCall
 	readCall                  // for output after a position
 	exitCall                  // for the leader's exit
 	jobCall                   // for an action on the child, such as a resize
@@ -264,9 +264,9 @@ func (p *process) answerFailure(failure error) {
 	}
 }
 
-// letCallsGo cancels the waiting calls, except that of a run, which ends with its command. A command that has not begun, and that
+// cancelCalls cancels the waiting calls, except that of a run, which ends with its command. A command that has not begun, and that
 // needs approval, is ended with them. Input that was queued without waiting is not withdrawn.
-func (p *process) letCallsGo() {
+func (p *process) cancelCalls() {
 	begun := p.attempt != nil
 	for _, c := range slices.Clone(p.calls) {
 		if c.Caller != (protocol.Caller{}) && c.kind != jobCall && (c.kind != runCall && c.kind != startCall || !begun) {

@@ -43,7 +43,7 @@ func (k *clock) hold() {
 	}
 }
 
-// release removes one reason. It does not start a clock that has not begun, such as that of a write before its turn.
+// release removes one reason. It does not start a clock that has not begun, such as that of a write that waits for another.
 func (k *clock) release(ctx *system.Context, call protocol.CallID) {
 	if k.holds--; k.holds == 0 {
 		k.held += time.Since(k.heldAt)

@@ -23,7 +23,7 @@ func (*closed) unasked(*process) {}
 // failed ends a command whose next attempt never ran, because of err or because it was terminated.
 func (p *process) failed(err error) {
 	if p.state.name() == messages.StateStarting {
-		if s := p.attempt; s != nil && s.hands == nil {
+		if s := p.attempt; s != nil && s.calls == nil {
 			s.callOff()
 		}
 	}
@@ -60,12 +60,12 @@ func (p *process) close(record *messages.EndRecord, failure error) {
 			m.Discard()
 		}
 	}
-	out, word := p.output.Output, p.will()
+	out, event := p.output.Output, p.endEvent()
 	p.state = &closed{}
 	if failure == nil {
 		p.answerEnd(record)
 	}
-	p.ctx.Send(p.supervisor, protocol.Ended{Process: p.id, Record: record, Output: out, Told: p.told || failure != nil, Unreported: p.input.news, Event: word, ExitedAt: p.exitedAt()})
+	p.ctx.Send(p.supervisor, protocol.Ended{Process: p.id, Record: record, Output: out, Told: p.told || failure != nil, Unreported: p.input.news, Event: event, ExitedAt: p.exitedAt()})
 	if failure != nil {
 		p.finishRunEarly()
 		p.answerFailure(failure)

@@ -12,11 +12,11 @@ import (
 )
 
 // input is everything that callers have written to a process. Bytes never overtake bytes: a write waits behind an earlier
-// one that waits for its turn.
+// one that waits.
 type input struct {
 	last    uint64   // number of the newest write
-	turn    *call    // the waiting write that has the turn: its bytes are out, and it has no answer yet
-	held    []*call  // calls that wait for their turn, ends of the input included
+	current *call    // the waiting write whose bytes are out, and that has no answer yet
+	held    []*call  // calls that wait for those before them, ends of the input included
 	sent    []*write // those that the child has not reported on
 	pending int      // bytes of both
 	news    []messages.InputOutcome
@@ -119,7 +119,7 @@ func (p *process) endPolls() {
 	}
 }
 
-// interrupt acts on the only input that a process without input takes. It never waits for its turn.
+// interrupt acts on the only input that a process without input takes. It never waits for another.
 func (p *process) interrupt(c *call) {
 	p.input.pending += len(c.write.bytes)
 	p.await(c)
@@ -134,7 +134,7 @@ func (p *process) signalKey(input []byte) (signals, discards bool) {
 	if !p.decision.launch.TTY || len(input) != 1 {
 		return false, false
 	}
-	return ptyio.SignalKey(p.attempt.hands.child, input[0])
+	return ptyio.SignalKey(p.attempt.calls.child, input[0])
 }
 
 // press sends a key that becomes a signal, ahead of everything that waits, because the child handles it first, too. If the
@@ -147,7 +147,7 @@ func (p *process) press(c *call, discards bool) {
 				Detail: "a key interrupted the process before the bytes were sent, and they were discarded; write them again if they are still wanted"})
 		}
 	}
-	before := in.turn
+	before := in.current
 	in.pending += len(c.write.bytes)
 	p.await(c)
 	p.send(c)
@@ -160,7 +160,7 @@ func (p *process) press(c *call, discards bool) {
 	}
 }
 
-// enqueue sends a write, or holds it behind those that wait for their turn. It refuses one that there is no room for.
+// enqueue sends a write, or holds it behind those that wait. It refuses one that there is no room for.
 func (p *process) enqueue(c *call) *messages.Error {
 	in := &p.input
 	if in.pending+len(c.write.bytes) > ptyio.MaxPendingInput || len(in.held)+len(in.sent) >= ptyio.MaxPendingWrites {
@@ -186,7 +186,7 @@ func (p *process) send(c *call) {
 		return
 	}
 	if !w.untilTaken {
-		p.input.turn = c
+		p.input.current = c
 	}
 	deadline := time.Now().Add(w.patience)
 	p.beginWrite(c, func(child ptyio.Child, done func(int, error)) func() int { return child.Write(w.bytes, deadline, done) })
@@ -204,8 +204,8 @@ func (p *process) beginWrite(c *call, do func(child ptyio.Child, done func(int, 
 	p.input.sent = append(p.input.sent, w)
 	c.clock.run(p.ctx, c.Call)
 	self, sys, number := p.ctx.Self(), p.ctx.System(), w.number // the callback must not touch the actor
-	prompt := p.attempt.hands.prompt
-	p.attempt.hands.do(p, job{write: number, do: func(child ptyio.Child) error {
+	prompt := p.attempt.calls.prompt
+	p.attempt.calls.do(p, job{write: number, do: func(child ptyio.Child) error {
 		progress := do(child, func(taken int, err error) { sys.Send(self, wrote{number, taken, err}) })
 		if prompt {
 			w.progress = progress
@@ -217,8 +217,8 @@ func (p *process) beginWrite(c *call, do func(child ptyio.Child, done func(int, 
 // nextWrite sends the writes behind one whose call has its answer. A cancelled write sends nothing.
 func (p *process) nextWrite(c *call) {
 	in := &p.input
-	if in.turn == c {
-		in.turn = nil
+	if in.current == c {
+		in.current = nil
 	}
 	if i := slices.Index(in.held, c); i >= 0 {
 		in.held = slices.Delete(in.held, i, i+1)
@@ -230,11 +230,11 @@ func (p *process) nextWrite(c *call) {
 	p.sendHeld()
 }
 
-// sendHeld sends the writes whose turn it is. Between two attempts there is no child to take them, so they wait for the
+// sendHeld sends the writes that wait for no other. Between two attempts there is no child to take them, so they wait for the
 // next.
 func (p *process) sendHeld() {
 	in := &p.input
-	for in.turn == nil && len(in.held) > 0 && p.reachable() != nil {
+	for in.current == nil && len(in.held) > 0 && p.reachable() != nil {
 		next := in.held[0]
 		in.held = slices.Delete(in.held, 0, 1)
 		p.send(next)
@@ -303,7 +303,7 @@ func (in *input) note(w *write) {
 // limitInput makes sure that writes do not hold up the end because a dead child never reports on them. Our own children
 // always report.
 func (p *process) limitInput() {
-	if !p.attempt.hands.prompt {
+	if !p.attempt.calls.prompt {
 		p.ctx.After(p.Patience.Child, inputOverdue{p.attempt.number})
 	}
 }

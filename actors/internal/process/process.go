@@ -37,7 +37,7 @@ type process struct {
 	size      messages.Size    // of the terminal; zero without one
 	consulted time.Time        // when a verdict was asked for last
 	waited    time.Duration    // for a person, before and between attempts
-	silence   protocol.Latch   // of the approval actor, if it was asked
+	latch     protocol.Latch   // of the approval actor, if it was asked
 	denial    *messages.Denial // the last denial by a sandbox
 	refusal   *messages.Error  // why there was no other attempt
 	told      bool             // a caller was told of the exit
@@ -120,7 +120,7 @@ func (p *process) handle(message any) {
 	case system.Stopping:
 		p.leave()
 	case system.Crashing:
-		p.leaveWords(m.Message)
+		p.handOver(m.Message)
 	case protocol.Begin:
 		p.begin(m.Caller)
 	case protocol.Request:
@@ -128,7 +128,7 @@ func (p *process) handle(message any) {
 	case protocol.CancelCall:
 		p.cancel(m.Call)
 	case protocol.CancelCalls:
-		p.letCallsGo()
+		p.cancelCalls()
 	case deadline:
 		p.expired(m.call)
 	case protocol.Pause:
@@ -186,15 +186,15 @@ func (p *process) origin() messages.Origin {
 	return messages.Origin{Session: p.SessionID, Process: p.id, Call: p.command.Call, At: time.Now()}
 }
 
-func (p *process) will() protocol.EndEvent {
-	return protocol.EndEvent{Bus: p.Bus, Origin: p.origin(), Latch: p.silence}
+func (p *process) endEvent() protocol.EndEvent {
+	return protocol.EndEvent{Bus: p.Bus, Origin: p.origin(), Latch: p.latch}
 }
 
-// leaveWords hands the obligations of a crashing actor to the supervisor, which also knows the child.
-func (p *process) leaveWords(at any) {
+// handOver hands the obligations of a crashing actor to the supervisor, which also knows the child.
+func (p *process) handOver(at any) {
 	var child ptyio.Child
-	if p.attempt != nil && p.attempt.hands != nil {
-		child = p.attempt.hands.child
+	if p.attempt != nil && p.attempt.calls != nil {
+		child = p.attempt.calls.child
 	}
 	if m, told := at.(protocol.ChildEvent); told {
 		m.Release()
@@ -203,7 +203,7 @@ func (p *process) leaveWords(at any) {
 		}
 	}
 	if _, closed := p.state.(*closed); !closed && p.state != nil {
-		p.ctx.Send(p.supervisor, protocol.Handover{Process: p.id, Output: p.output.Output, Event: p.will(), Child: child})
+		p.ctx.Send(p.supervisor, protocol.Handover{Process: p.id, Output: p.output.Output, Event: p.endEvent(), Child: child})
 	}
 }
 
@@ -213,10 +213,10 @@ func (p *process) leave() {
 	if _, over := p.state.(*closed); over || p.state == nil {
 		return
 	}
-	if p.attempt != nil && p.attempt.hands != nil {
-		shared.Abandon(p.attempt.hands.child)
+	if p.attempt != nil && p.attempt.calls != nil {
+		shared.Abandon(p.attempt.calls.child)
 	}
-	p.will().Publish(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: p.status(), Detail: "its session has ended"}, p.output.Output)
+	p.endEvent().Publish(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: p.status(), Detail: "its session has ended"}, p.output.Output)
 }
 
 // status is how the leader exited; it is none while that is unknown, or will stay unknown.

@@ -31,8 +31,8 @@ func (p *process) request(r protocol.Request) {
 
 // control handles requests that need a child.
 func (p *process) control(r protocol.Request) {
-	hands := p.reachable()
-	if hands == nil && !p.isForNext(r.Message) {
+	child := p.reachable()
+	if child == nil && !p.isForNext(r.Message) {
 		p.reply(r.Caller, p.refuse(messages.ErrWrongState, "the process is "+strings.ReplaceAll(string(p.state.name()), "_", " ")+"; wait until it runs", "wait for messages.ExecStarted"))
 		return
 	}
@@ -42,20 +42,20 @@ func (p *process) control(r protocol.Request) {
 	case messages.CloseStdin:
 		p.closeStdin(r.Caller)
 	case messages.Resize:
-		p.resize(hands, r.Caller, m.Size)
+		p.resize(child, r.Caller, m.Size)
 	case messages.Signal:
-		p.signal(hands, r.Caller, m)
+		p.signal(child, r.Caller, m)
 	default:
 		p.reply(r.Caller, p.refuse(messages.ErrInvalidRequest, "a process does not know this request; use a documented one", fmt.Sprintf("a process does not understand %T", r.Message)))
 	}
 }
 
-// reachable returns the hands for the current child, dead or alive; nil before it is born, and between attempts.
-func (p *process) reachable() *hands {
+// reachable returns the calls to the current child, dead or alive; nil before it is born, and between attempts.
+func (p *process) reachable() *childCalls {
 	s, live := p.state.(*running)
 	_, dead := p.state.(*exited)
 	if dead || live && !s.between() {
-		return p.attempt.hands
+		return p.attempt.calls
 	}
 	return nil
 }
@@ -76,17 +76,17 @@ func (p *process) isForNext(message any) bool {
 }
 
 // act makes one call to the child, and answers with its result.
-func (p *process) act(hands *hands, from protocol.Caller, op string, do func(ptyio.Child) error) {
+func (p *process) act(child *childCalls, from protocol.Caller, op string, do func(ptyio.Child) error) {
 	c := &call{Caller: from, kind: jobCall, op: op, clock: clock{endless: true}}
 	p.await(c)
-	hands.do(p, job{call: c, do: do})
+	child.do(p, job{call: c, do: do})
 }
 
 // resize changes the terminal's size, and publishes it, because every viewer must know it.
-func (p *process) resize(hands *hands, from protocol.Caller, size messages.Size) {
+func (p *process) resize(child *childCalls, from protocol.Caller, size messages.Size) {
 	c := &call{Caller: from, kind: jobCall, op: "resize", clock: clock{endless: true}}
 	p.await(c)
-	hands.do(p, job{call: c, do: func(child ptyio.Child) error { return child.Resize(size) }, done: func() {
+	child.do(p, job{call: c, do: func(c ptyio.Child) error { return c.Resize(size) }, done: func() {
 		if size = size.OrDefault(); size != p.size {
 			p.size = size
 			p.Bus.Publish(messages.TerminalResized{Origin: p.origin(), Size: size})
@@ -99,7 +99,7 @@ func (p *process) refuse(code messages.ErrorCode, detail, hint string) *messages
 	return &messages.Error{Code: code, Op: "use process", Subject: p.id.String(), Detail: detail, Hint: hint}
 }
 
-func (p *process) signal(hands *hands, from protocol.Caller, m messages.Signal) {
+func (p *process) signal(child *childCalls, from protocol.Caller, m messages.Signal) {
 	if m.Signal < 1 || m.Signal > 64 {
 		p.reply(from, &messages.Error{Code: messages.ErrInvalidRequest, Op: "signal", Subject: "signal",
 			Detail: fmt.Sprintf("there is no signal %d; use a number from 1 to 64", int(m.Signal))})
@@ -109,7 +109,7 @@ func (p *process) signal(hands *hands, from protocol.Caller, m messages.Signal) 
 	if m.Tree {
 		scope = ptyio.Tree
 	}
-	p.act(hands, from, "signal", func(child ptyio.Child) error { return child.Signal(m.Signal, scope) })
+	p.act(child, from, "signal", func(c ptyio.Child) error { return c.Signal(m.Signal, scope) })
 }
 
 func (p *process) poll(from protocol.Caller, m messages.Poll) {

@@ -209,7 +209,7 @@ func (s *running) again(p *process) {
 	p.run.clear()
 	p.armRun()
 	p.decision.launch.Sandbox = nil
-	p.attempt.hands.leave(p)
+	p.attempt.calls.leave(p)
 	p.spawn()
 }
 

@@ -19,8 +19,8 @@ type consultation struct {
 	busy   chan struct{}     // holds a token while the approver is called, whichever actor has called it
 	keeper *system.PID       // of the rules
 	rules  protocol.NewRules // the newest
-	line   []*entry          // commands without a plan, and those that ask behind one, in the order of their calls
-	timer  *system.Timer     // for the first of the line; nil if nobody waits behind it
+	queue  []*entry          // commands without a plan, and those that ask behind one, in the order of their calls
+	timer  *system.Timer     // for the first of the queue; nil if nobody waits behind it
 }
 
 // maxApprovals is how many approval actors a session has in its life: one that crashes is replaced once, without the
@@ -64,26 +64,26 @@ func (v *supervisor) consult(m protocol.Consult) {
 		return
 	}
 	e.consulting = true
-	if !slices.Contains(v.asking.line, e) { // its plan came late, or it has begun
+	if !slices.Contains(v.asking.queue, e) { // its plan came late, or it has begun
 		v.putQuestion(m)
 		return
 	}
 	e.asks = &m
-	v.serveLine()
+	v.serveQueue()
 }
 
-// serveLine passes on the questions whose turn it is. A command whose plan takes too long loses its place.
-func (v *supervisor) serveLine() {
-	for len(v.asking.line) > 0 {
-		e := v.asking.line[0]
+// serveQueue passes on the questions that wait for no earlier plan. A command whose plan takes too long is not waited for.
+func (v *supervisor) serveQueue() {
+	for len(v.asking.queue) > 0 {
+		e := v.asking.queue[0]
 		left := v.Patience.Plan - time.Since(e.came)
 		if e.asks == nil && left > 0 {
-			if v.asking.timer == nil && slices.ContainsFunc(v.asking.line, func(other *entry) bool { return other.asks != nil }) {
-				v.asking.timer = v.ctx.After(left, lineWaited{})
+			if v.asking.timer == nil && slices.ContainsFunc(v.asking.queue, func(other *entry) bool { return other.asks != nil }) {
+				v.asking.timer = v.ctx.After(left, planOverdue{})
 			}
 			return
 		}
-		v.asking.line = slices.Delete(v.asking.line, 0, 1)
+		v.asking.queue = slices.Delete(v.asking.queue, 0, 1)
 		if m := e.asks; m != nil {
 			e.asks = nil
 			v.putQuestion(*m)
@@ -91,11 +91,11 @@ func (v *supervisor) serveLine() {
 	}
 }
 
-// stepOut takes a command out of the line that asks nothing.
-func (v *supervisor) stepOut(e *entry) {
-	if i := slices.Index(v.asking.line, e); i >= 0 && e.asks == nil {
-		v.asking.line = slices.Delete(v.asking.line, i, i+1)
-		v.serveLine()
+// leaveQueue takes a command that asks nothing out of the queue.
+func (v *supervisor) leaveQueue(e *entry) {
+	if i := slices.Index(v.asking.queue, e); i >= 0 && e.asks == nil {
+		v.asking.queue = slices.Delete(v.asking.queue, i, i+1)
+		v.serveQueue()
 	}
 }
 

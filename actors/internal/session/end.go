@@ -45,13 +45,13 @@ func (v *supervisor) tooLate(m protocol.Request) {
 	v.answerRecord(m)
 }
 
-// close is the one place where a process leaves the list: it frees the slot, publishes the end, answers the calls that wait
+// close is where a process leaves the list: it frees the slot, publishes the end, answers the calls that wait
 // for it and keeps the record. A process without a record never began, and leaves no trace.
 func (v *supervisor) close(e *entry, end *messages.EndRecord, left *record) {
 	id := e.info.Process
 	delete(v.entries, id)
 	delete(v.endings, e)
-	v.stepOut(e)
+	v.leaveQueue(e)
 	told := cmp.Or(end, &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.StatusNone()}) // it is counted all the same
 	v.leaveSlots(e, told.Cause)                                                                               // callers that learn of the end must find the slot free
 	if end != nil {
@@ -64,7 +64,7 @@ func (v *supervisor) close(e *entry, end *messages.EndRecord, left *record) {
 	v.Telemetry.Ended(e.span, told)
 	v.answerEnders(e, end)
 	v.letGo(e)
-	v.sweepOut(e, told.Tree.Survivors)
+	v.terminated(e, told.Tree.Survivors)
 }
 
 // answerEnders answers the calls that wait for the end.
@@ -112,21 +112,21 @@ func (v *supervisor) terminate(m messages.Terminate) {
 	v.ctx.Send(e.actor, protocol.Request{Message: m})
 }
 
-// sweep is a caller that waits for the end of all the processes that existed when it came. It does not wait for later ones:
+// termination is a caller that waits for the end of all the processes that existed when it came. It does not wait for later ones:
 // where commands keep coming it would wait forever.
-type sweep struct {
+type termination struct {
 	call      protocol.CallID
 	left      map[*entry]bool
 	survivors []messages.Survivor
 }
 
 func (v *supervisor) terminateAll(by messages.TerminatedBy) {
-	v.sweep(cmp.Or(by, messages.TerminatedByUser), func(*entry) bool { return true })
+	v.terminateEach(cmp.Or(by, messages.TerminatedByUser), func(*entry) bool { return true })
 }
 
-// sweep ends some of the processes for the current caller.
-func (v *supervisor) sweep(by messages.TerminatedBy, wanted func(*entry) bool) {
-	s := &sweep{left: map[*entry]bool{}}
+// terminateEach ends some of the processes for the current caller.
+func (v *supervisor) terminateEach(by messages.TerminatedBy, wanted func(*entry) bool) {
+	s := &termination{left: map[*entry]bool{}}
 	for id, e := range v.entries {
 		if wanted(e) {
 			v.unwanted(e)
@@ -135,23 +135,23 @@ func (v *supervisor) sweep(by messages.TerminatedBy, wanted func(*entry) bool) {
 		}
 	}
 	s.call = v.note(&openCall{asker: v.ctx.Sender()}).Call
-	v.sweeps = append(v.sweeps, s)
-	v.swept()
+	v.terminations = append(v.terminations, s)
+	v.answerTerminations()
 }
 
-// sweepOut takes an ended process out of the sweeps.
-func (v *supervisor) sweepOut(e *entry, survivors []messages.Survivor) {
-	for _, s := range v.sweeps {
+// terminated takes an ended process out of the terminations.
+func (v *supervisor) terminated(e *entry, survivors []messages.Survivor) {
+	for _, s := range v.terminations {
 		if s.left[e] {
 			delete(s.left, e)
 			s.survivors = append(s.survivors, survivors...)
 		}
 	}
-	v.swept()
+	v.answerTerminations()
 }
 
-// outcome is the answer to a sweep that is over.
-func (s *sweep) outcome() any {
+// outcome is the answer to a termination of several that is over.
+func (s *termination) outcome() any {
 	if len(s.survivors) == 0 {
 		return protocol.Done{}
 	}
@@ -160,21 +160,21 @@ func (s *sweep) outcome() any {
 		Detail: fmt.Sprintf("%d processes may live, the first with the pid %d: %s; their records name all", len(s.survivors), first.PID, first.Why)}
 }
 
-// swept answers those whose processes have all ended. The last one ends a session that closes.
-func (v *supervisor) swept() {
+// answerTerminations answers those whose processes have all ended. The last one ends a session that closes.
+func (v *supervisor) answerTerminations() {
 	if v.closing && len(v.entries) == 0 {
 		v.over()
 	}
-	kept := v.sweeps[:0]
-	for _, s := range v.sweeps {
+	kept := v.terminations[:0]
+	for _, s := range v.terminations {
 		if len(s.left) > 0 {
 			kept = append(kept, s)
 		} else {
 			v.reply(s.call, s.outcome())
 		}
 	}
-	clear(v.sweeps[len(kept):])
-	v.sweeps = kept
+	clear(v.terminations[len(kept):])
+	v.terminations = kept
 	if v.closing && len(v.entries) == 0 {
 		v.ctx.Stop(v.ctx.Self())
 	}
@@ -209,13 +209,13 @@ func (v *supervisor) leave(at any) {
 			if e.child != nil && !e.takeover.abandoned {
 				shared.Abandon(e.child)
 			}
-			e.takeover.will.Publish(e.takeover.record, e.takeover.output)
+			e.takeover.event.Publish(e.takeover.record, e.takeover.output)
 		case e.last != nil:
 			e.last.Discard()
 		}
 	}
 	// The library's parent keeps a stale reference to an ended child until it has as many again.
-	v.entries, v.endings, v.sweeps, v.calls, v.records = nil, nil, nil, calls{}, records{}
+	v.entries, v.endings, v.terminations, v.calls, v.records = nil, nil, nil, calls{}, records{}
 	v.over()
 }
 
@@ -227,7 +227,7 @@ func (v *supervisor) owed(at any) {
 			e.last = &m
 		}
 	case protocol.Handover:
-		v.lastWords(m)
+		v.handover(m)
 	case protocol.ChildEvent:
 		m.Discard()
 	case protocol.Consult:

@@ -94,7 +94,7 @@ func (v *supervisor) progress(m protocol.Progress) {
 	e.info.State, e.info.Dir, e.info.PID, e.info.Size, e.begun = m.State, m.Dir, m.PID, m.Size, m.Attempt
 	e.info.Enforced, e.again = m.Enforced, m.Repeatable
 	if m.State != messages.StateAwaitingApproval {
-		v.stepOut(e)
+		v.leaveQueue(e)
 	}
 	if m.State == messages.StateRunning {
 		v.Logger.LogAttrs(context.Background(), slog.LevelDebug, "process started", slog.Int("process", int(m.Process)), slog.Int("pid", m.PID))

@@ -7,12 +7,12 @@ import (
 
 // endOwner ends the processes of an owner. Its calls need not wait for that.
 func (v *supervisor) endOwner(owner string) {
-	v.sweep(messages.TerminatedByOwner, func(e *entry) bool { return owner != "" && e.info.Owner == owner })
-	v.letOwnedGo(owner)
+	v.terminateEach(messages.TerminatedByOwner, func(e *entry) bool { return owner != "" && e.info.Owner == owner })
+	v.cancelCallsOf(owner)
 }
 
-// letOwnedGo cancels the calls that wait for processes of an owner.
-func (v *supervisor) letOwnedGo(owner string) {
+// cancelCallsOf cancels the calls that wait for processes of an owner.
+func (v *supervisor) cancelCallsOf(owner string) {
 	for _, e := range v.entries {
 		if owner != "" && e.info.Owner == owner {
 			v.ctx.Send(e.actor, protocol.CancelCalls{})

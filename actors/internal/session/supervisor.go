@@ -18,15 +18,15 @@ type supervisor struct {
 	settings *shared.Settings
 	paused   int // PauseYields not yet resumed
 
-	entries map[messages.ProcessID]*entry
-	endings map[*entry]struct{} // processes that may hold a start back; see teardown
-	calls   calls
-	slots   slots
-	ids     ids
-	records records
-	sweeps  []*sweep // that still wait
-	asking  consultation
-	closing bool // nothing new is started, and the session ends with its last process
+	entries      map[messages.ProcessID]*entry
+	endings      map[*entry]struct{} // processes that may hold a start back; see teardown
+	calls        calls
+	slots        slots
+	ids          ids
+	records      records
+	terminations []*termination // that still wait
+	asking       consultation
+	closing      bool // nothing new is started, and the session ends with its last process
 }
 
 // Config is what a session is started with.
@@ -146,11 +146,11 @@ func (v *supervisor) handle(message any) {
 		v.withdraw(m.Process)
 	case protocol.Verdict:
 		v.verdict(m)
-	case lineWaited:
+	case planOverdue:
 		v.asking.timer = nil
-		v.serveLine()
+		v.serveQueue()
 	case protocol.OwnerAborted:
-		v.letOwnedGo(m.Owner)
+		v.cancelCallsOf(m.Owner)
 	case protocol.ChildEvent:
 		v.childEvent(m)
 	case protocol.NoChild:
@@ -158,7 +158,7 @@ func (v *supervisor) handle(message any) {
 	case protocol.Ended:
 		v.ended(m)
 	case protocol.Handover:
-		v.lastWords(m)
+		v.handover(m)
 	case teardownOver:
 		v.teardownOver(m.id)
 	case takeoverOverdue:
@@ -190,7 +190,7 @@ func (v *supervisor) exec(o shared.Command) {
 	e.span = v.Telemetry.Began()
 	v.entries[id] = e
 	v.use(e)
-	v.asking.line = append(v.asking.line, e)
+	v.asking.queue = append(v.asking.queue, e)
 	v.ctx.Send(e.actor, protocol.Begin{Caller: v.open(e)})
 }
 

@@ -15,17 +15,17 @@ import (
 type takeover struct {
 	record    *messages.EndRecord
 	output    output.Output // its output so far
-	will      protocol.EndEvent
+	event     protocol.EndEvent
 	crashed   bool // the crash was reported, and its calls are answered
 	abandoned bool // its child was told to end
 	disowned  bool // the end of its child is not waited for any more
 }
 
-// lastWords keeps the obligations that a crashing process leaves. The report of the crash follows.
-func (v *supervisor) lastWords(m protocol.Handover) {
+// handover keeps the obligations that a crashing process leaves. The report of the crash follows.
+func (v *supervisor) handover(m protocol.Handover) {
 	if e := v.entries[m.Process]; e != nil {
 		e.takeover = &takeover{record: &messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: e.status, Detail: "its actor crashed"},
-			output: m.Output, will: m.Event}
+			output: m.Output, event: m.Event}
 	}
 }
 
@@ -55,7 +55,7 @@ func (v *supervisor) takeOver(e *entry, reason any) {
 		return
 	}
 	if e.takeover == nil { // it crashed at its very beginning
-		e.takeover = &takeover{output: output.New(), will: protocol.EndEvent{Bus: v.Bus, Origin: v.origin(e)}}
+		e.takeover = &takeover{output: output.New(), event: protocol.EndEvent{Bus: v.Bus, Origin: v.origin(e)}}
 	}
 	failure := crashError(e.info.Process, fmt.Sprintf("its actor crashed: %v", reason))
 	e.takeover.crashed = true

@@ -5,8 +5,8 @@ import "github.com/execbus/execbus/messages"
 // From a supervisor to itself.
 type (
 	expireRecords struct{}
-	// lineWaited says that a question has waited long enough for the plan of an earlier command.
-	lineWaited struct{}
+	// planOverdue says that a question has waited long enough for the plan of an earlier command.
+	planOverdue struct{}
 	// teardownOver says that a tree which is being ended has held a start back for long enough.
 	teardownOver struct{ id messages.ProcessID }
 	// slotOverdue says that a start has waited long enough for a slot that was about to be free.

@@ -57,7 +57,7 @@ type Patience struct {
 	Child    time.Duration // one call to a child that is not ours: 5 s
 	End      time.Duration // the end of such a child, after its grace period, and again after it was abandoned: 10 s
 	Approver time.Duration // an approver whose answer is not wanted any more: 5 s
-	Plan     time.Duration // the plan of a command, from its call on, if it is to keep its place among the questions: 1 s
+	Plan     time.Duration // the plan of a command, from its call on, if it is to keep its position among the questions: 1 s
 }
 
 // WithDefaults fills in what a host may leave out.

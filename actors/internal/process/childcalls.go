@@ -12,9 +12,9 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// hands make the calls of a process's actor to its child. The methods of our own children return at once, and are
+// childCalls make the calls of a process's actor to its child. The methods of our own children return at once, and are
 // called directly. Those of a host's own may do anything: they are called in goroutines, one after the other.
-type hands struct {
+type childCalls struct {
 	child  ptyio.Child
 	prompt bool
 	jobs   []job // that wait; the first one is under way if busy
@@ -37,13 +37,15 @@ type job struct {
 	done   func() // called by the process after success; may be nil
 }
 
-func newHands(child ptyio.Child) *hands { return &hands{child: child, prompt: ptyio.IsPrompt(child)} }
+func newChildCalls(child ptyio.Child) *childCalls {
+	return &childCalls{child: child, prompt: ptyio.IsPrompt(child)}
+}
 
 var errChildHangs = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "use process",
 	Detail: "the spawner of the process does not answer: an earlier request has not returned; try again later, or terminate it"}
 
 // do makes a call, now or when the earlier ones have returned. A call that is to be answered is a jobCall of p.
-func (h *hands) do(p *process, j job) {
+func (h *childCalls) do(p *process, j job) {
 	if h.prompt {
 		p.jobEnded(j, j.do(h.child))
 		return
@@ -59,7 +61,7 @@ func (h *hands) do(p *process, j job) {
 }
 
 // next begins the first job that waits.
-func (h *hands) next(p *process) {
+func (h *childCalls) next(p *process) {
 	if h.busy || len(h.jobs) == 0 || p.attempt == nil { // the job before may have been all that the process waited for
 		return
 	}
@@ -77,7 +79,7 @@ func (h *hands) next(p *process) {
 
 // jobDone takes the result of a call, and makes the next.
 func (p *process) jobDone(m jobDone) {
-	h := p.handsOf(m.attempt)
+	h := p.callsTo(m.attempt)
 	if h == nil || !h.busy || h.jobs[0].number != m.job {
 		return
 	}
@@ -95,7 +97,7 @@ func (p *process) jobDone(m jobDone) {
 }
 
 // jobHangs refuses the calls behind one that does not return in time.
-func (p *process) jobHangs(h *hands) {
+func (p *process) jobHangs(h *childCalls) {
 	h.stuck = true
 	waiting := h.jobs[1:]
 	h.jobs = h.jobs[:1:1]
@@ -107,7 +109,7 @@ func (p *process) jobHangs(h *hands) {
 }
 
 // leave answers the calls to a child when the next attempt replaces it, because nobody will answer them later.
-func (h *hands) leave(p *process) {
+func (h *childCalls) leave(p *process) {
 	left := h.jobs
 	h.jobs, h.busy = nil, false
 	for _, j := range left {
@@ -115,11 +117,11 @@ func (h *hands) leave(p *process) {
 	}
 }
 
-func (p *process) handsOf(attempt int) *hands {
+func (p *process) callsTo(attempt int) *childCalls {
 	if p.attempt == nil || p.attempt.number != attempt {
 		return nil
 	}
-	return p.attempt.hands
+	return p.attempt.calls
 }
 
 // jobEnded answers the caller that waits for a job. A write that has begun is answered when its own result arrives.
@@ -137,7 +139,7 @@ func (p *process) jobEnded(j job, err error) {
 
 // endTree ends the tree. If a host's own spawner does not end it in time, it is abandoned, once, and then named as a
 // survivor.
-func (h *hands) endTree(p *process, grace time.Duration) {
+func (h *childCalls) endTree(p *process, grace time.Duration) {
 	h.do(p, job{ends: true, do: func(child ptyio.Child) error {
 		child.EndTree(grace)
 		return nil
@@ -149,7 +151,7 @@ func (h *hands) endTree(p *process, grace time.Duration) {
 
 // overdue goes on without a child that does not end.
 func (p *process) overdue(m endOverdue) {
-	h := p.handsOf(m.attempt)
+	h := p.callsTo(m.attempt)
 	switch {
 	case h == nil || p.attempt.over():
 	case m.abandoned:
