@@ -138,25 +138,22 @@ func (s *scope) besideShells(ctx context.Context, options execbus.Options, shell
 func watched(watchers int) opener {
 	return func(ctx context.Context, s *scope) pair {
 		one, many := s.session(), s.session()
-		s.reader(one, 0)
+		s.reader(one)
 		for range watchers {
-			s.reader(many, 0)
+			s.reader(many)
 		}
 		return s.against(ctx, one, many)
 	}
 }
 
-// reader reads all events of a session in a goroutine, with a pause after each.
-func (s *scope) reader(session *execbus.Session, pause time.Duration) {
+// reader reads all events of a session in a goroutine.
+func (s *scope) reader(session *execbus.Session) {
 	sub := get(session.Events(execbus.Watch{}))
 	s.after(sub.Close)
 	go func() {
 		for _, err := range sub.All(context.Background()) {
 			if err != nil {
 				return
-			}
-			if pause > 0 {
-				time.Sleep(pause)
 			}
 		}
 	}()

@@ -31,10 +31,6 @@ const (
 
 func memoryRows() []row {
 	resting := []metric{{name: "at rest", unit: mebibytes, judge: most, limit: 20}, {name: "60 idle processes", of: "idle", unit: mebibytes}}
-	floods := func(beyond, live judge) []metric {
-		return []metric{{name: "rss grown", of: "grown", unit: mebibytes}, {name: "rss beyond twice what is kept", of: "beyond", unit: mebibytes, judge: beyond, limit: 64},
-			{name: "live heap beyond what is kept", of: "live", unit: mebibytes, judge: live, limit: 8}, {name: "floods", of: "floods", unit: megabytes}}
-	}
 	return []row{
 		{name: "rest", about: "resident memory of a small host that has run 2,000 commands and rests, beside a program that ran them with os/exec", fresh: true, open: rests,
 			metrics: []metric{{name: "host beyond bare Go", unit: mebibytes, judge: most, limit: 13}, {name: "warden", of: "warden", unit: mebibytes, judge: most, limit: 8},
@@ -45,8 +41,9 @@ func memoryRows() []row {
 		{name: "remote-rest", about: "the same of an exec-server", metrics: resting, fresh: true, open: restOfServer(execServer)},
 		{name: "idle-isolated", about: "private memory of isolated commands that sleep while 500 more are started", fresh: true, open: idleIsolated,
 			metrics: []metric{{name: "its process 1", unit: kibibytes, judge: most, limit: 256}, {name: "the command", of: "command", unit: kibibytes}}},
-		{name: "memory-floods", about: "100 floods of 8 s through the runtime, without a subscriber", metrics: floods(most, most), fresh: true, open: manyFloods(false)},
-		{name: "memory-floods-slow", about: "the same with a subscriber that reads an event every 10 ms", metrics: floods(inform, inform), fresh: true, open: manyFloods(true)},
+		{name: "memory-floods", about: "100 floods of 8 s through the runtime", fresh: true, open: manyFloods,
+			metrics: []metric{{name: "rss grown", of: "grown", unit: mebibytes}, {name: "rss beyond twice what is kept", of: "beyond", unit: mebibytes, judge: most, limit: 64},
+				{name: "live heap beyond what is kept", of: "live", unit: mebibytes, judge: most, limit: 8}, {name: "floods", of: "floods", unit: megabytes}}},
 		{name: "shells", about: "1,000 interactive shells on PTYs in one session", fresh: true, open: shells,
 			metrics: []metric{{name: "rss of the host for each", of: "rss", unit: kibibytes, judge: most, limit: 24}, {name: "threads of the host", of: "threads", unit: pieces, judge: most, limit: 10},
 				{name: "threads of the warden", of: "warden threads", unit: pieces}, {name: "rss of the warden", of: "warden", unit: kibibytes},
@@ -151,35 +148,30 @@ func privateKiB(pid int) float64 {
 }
 
 // manyFloods measures this process, a host of many floods.
-func manyFloods(watched bool) opener {
-	return func(ctx context.Context, s *scope) pair {
-		if free := harness.Field("/proc/meminfo", "MemAvailable:") >> 10; free < 2048 {
-			must(fmt.Errorf("only %d MiB of memory are available", free))
-		}
-		_, session := s.open(execbus.Options{}, crowded(memoryFloods))
-		s.plain(ctx, session) // starts the warden
-		return pair{ours: func(ctx context.Context, took series) {
-			debug.FreeOSMemory()
-			before := get(harness.ResidentKiB(os.Getpid()))
-			if watched {
-				s.reader(session, 10*time.Millisecond)
-			}
-			load, peak := startFloods(ctx, session, memoryFloods), before
-			for range s.some(80, 20) {
-				time.Sleep(time.Second / 10)
-				peak = max(peak, get(harness.ResidentKiB(os.Getpid())))
-			}
-			took.add("floods", load.speed(ctx))
-			load.stop(ctx) // what comes during a collection counts as live
-			debug.FreeOSMemory()
-			var stats runtime.MemStats
-			runtime.ReadMemStats(&stats)
-			grown := float64(peak-before) / 1024
-			took.add("grown", grown)
-			took.add("beyond", grown-2*memoryKept)
-			took.add("live", float64(stats.HeapAlloc)/(1<<20)-memoryKept)
-		}}
+func manyFloods(ctx context.Context, s *scope) pair {
+	if free := harness.Field("/proc/meminfo", "MemAvailable:") >> 10; free < 2048 {
+		must(fmt.Errorf("only %d MiB of memory are available", free))
 	}
+	_, session := s.open(execbus.Options{}, crowded(memoryFloods))
+	s.plain(ctx, session) // starts the warden
+	return pair{ours: func(ctx context.Context, took series) {
+		debug.FreeOSMemory()
+		before := get(harness.ResidentKiB(os.Getpid()))
+		load, peak := startFloods(ctx, session, memoryFloods), before
+		for range s.some(80, 20) {
+			time.Sleep(time.Second / 10)
+			peak = max(peak, get(harness.ResidentKiB(os.Getpid())))
+		}
+		took.add("floods", load.speed(ctx))
+		load.stop(ctx) // what comes during a collection counts as live
+		debug.FreeOSMemory()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		grown := float64(peak-before) / 1024
+		took.add("grown", grown)
+		took.add("beyond", grown-2*memoryKept)
+		took.add("live", float64(stats.HeapAlloc)/(1<<20)-memoryKept)
+	}}
 }
 
 // shells measures this process, a host of many shells.
