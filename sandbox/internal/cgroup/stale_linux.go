@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/execbus/execbus/sandbox/internal/tree"
+	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
 // prefix begins the names of all our groups. The pid namespace, the pid and the start of the host follow, and a number.
@@ -16,7 +16,7 @@ const prefix = "execbus-"
 
 // mine returns the beginning of the names of this process's groups.
 func mine() string {
-	begun, _ := tree.Begun(os.Getpid())
+	begun, _ := procs.Begun(os.Getpid())
 	return fmt.Sprintf("%s%s-%d-%d-", prefix, numbers(), os.Getpid(), begun)
 }
 
@@ -51,6 +51,6 @@ func orphaned(name string) bool {
 	if err != nil || err2 != nil {
 		return false
 	}
-	now, err := tree.Begun(pid)
+	now, err := procs.Begun(pid)
 	return err != nil || now != begun
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/procs"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -44,7 +45,7 @@ func (d *Direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if tree.Foreign() {
+	if procs.Foreign() {
 		return nil, errForeign()
 	}
 	e, level := enclosed(start)

@@ -16,6 +16,7 @@ import (
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/isolate"
+	"github.com/execbus/execbus/sandbox/internal/procs"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -52,8 +53,8 @@ type process struct {
 	stops   int   // how many looks in a row found it stopped
 	killed  int   // pid of the last start that was killed because it hangs
 
-	hanging tree.Unexecuted // the start that the last look found waiting; it and looks belong to the watch
-	looks   int             // how many looks in a row found it
+	hanging procs.Unexecuted // the start that the last look found waiting; it and looks belong to the watch
+	looks   int              // how many looks in a row found it
 }
 
 // leader is a leader in the table, from the request to start it until its tree has ended.
@@ -616,7 +617,7 @@ func (p *process) watchStart() {
 		p.looks = 0
 		return
 	}
-	child, found := tree.FindUnexecuted(p.pid)
+	child, found := procs.FindUnexecuted(p.pid)
 	if !found { // or it is running now, which says nothing about the next look
 		return
 	}
@@ -670,7 +671,7 @@ func hasStopped(pidfd *os.File) (stopped bool) {
 // signal must not hit a stranger, even from a late timer. A dead warden keeps its number until it is reaped. So if pidfds
 // are refused, nothing is sent once it may have been reaped.
 func (p *process) signal(sig unix.Signal) {
-	if !tree.Pidfds() {
+	if !procs.Pidfds() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !p.reaped {

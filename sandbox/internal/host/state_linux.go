@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox/internal/procs"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
@@ -40,11 +41,11 @@ type life struct {
 }
 
 func (l life) alive() bool {
-	begun, err := tree.Begun(l.pid)
+	begun, err := procs.Begun(l.pid)
 	return err == nil && begun == l.begun
 }
 
-func (l life) kill() { _ = tree.Kill(l.pid, l.begun) }
+func (l life) kill() { _ = procs.Kill(l.pid, l.begun) }
 
 // state is the content of an entry.
 type state struct {
@@ -97,8 +98,8 @@ func noteState(dir string, warden int, marks tree.Marks) *stateEntry {
 		return nil
 	}
 	boot, space := here()
-	hostBegun, _ := tree.Begun(os.Getpid())
-	wardenBegun, _ := tree.Begun(warden)
+	hostBegun, _ := procs.Begun(os.Getpid())
+	wardenBegun, _ := procs.Begun(warden)
 	e := &stateEntry{file: file, path: filepath.Join(dir, entryPrefix+strings.TrimPrefix(filepath.Base(file.Name()), newPrefix))}
 	_, err = fmt.Fprintf(file, entryFormat, boot, space, os.Getpid(), hostBegun, warden, wardenBegun, marks.Time, marks.Locks, marks.Nonce)
 	if err == nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
-	"github.com/execbus/execbus/sandbox/internal/tree"
+	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
 // maxStarts bounds the starts under way at once; more wait. The warden begins them one after the other anyway.
@@ -119,7 +119,7 @@ func (w *Wardens) warden() (*process, *Direct, error) {
 	switch {
 	case w.current != nil && w.current.alive() && w.current.inherited == now:
 		return w.current, nil, nil
-	case tree.Foreign():
+	case procs.Foreign():
 		return nil, nil, errForeign()
 	}
 	if w.current == nil && w.options.Warden == "" {

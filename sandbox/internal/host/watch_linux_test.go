@@ -15,6 +15,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/procs"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -102,7 +103,7 @@ func hangingWarden(t *testing.T) (p *process, end func() error) {
 	p.pid, p.pidfd = bash.Process.Pid, file
 	p.expect(t, 1).asked = time.Now().Add(-time.Hour)
 	for late := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if _, found := tree.FindUnexecuted(p.pid); found {
+		if _, found := procs.FindUnexecuted(p.pid); found {
 			break
 		}
 		if time.Now().After(late) {
@@ -117,7 +118,7 @@ func TestAChildThatHangsIsKilledAfterSoManyLooks(t *testing.T) {
 	for range maxHungLooks - 1 {
 		p.watchStart()
 	}
-	if _, found := tree.FindUnexecuted(p.pid); !found || p.killed != 0 {
+	if _, found := procs.FindUnexecuted(p.pid); !found || p.killed != 0 {
 		t.Fatal("it was killed before its time")
 	}
 	p.watchStart()
@@ -128,7 +129,7 @@ func TestAChildThatHangsIsKilledAfterSoManyLooks(t *testing.T) {
 
 func TestAWardenThatHangsOnIsKilled(t *testing.T) {
 	p, end := hangingWarden(t)
-	p.hanging, _ = tree.FindUnexecuted(p.pid)
+	p.hanging, _ = procs.FindUnexecuted(p.pid)
 	p.looks = maxHungLooks // it was killed in vain, as a process that waits for a disk
 	for range maxDeadLooks - maxHungLooks {
 		p.watchStart()

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
 // scripted is a tree whose leader runs a script.
@@ -68,7 +70,7 @@ func (s *scripted) goOn() {
 // ask ends the tree with a grace, and lets the script go on between the walk and the signals. It returns what the script says then.
 func (s *scripted) ask() string {
 	roots, once, ready := s.roots, sync.Once{}, make(chan struct{})
-	s.roots = func() (found []process, settled bool) {
+	s.roots = func() (found []procs.Process, settled bool) {
 		found, settled = roots()
 		once.Do(func() {
 			s.goOn()
@@ -167,12 +169,14 @@ func TestTheWorkOfATrapIsNotAsked(t *testing.T) {
 }
 
 func TestMembersThatWereMissed(t *testing.T) {
-	member := func(pid, group, parent int) process {
-		return process{pid: pid, pgrp: group, ppid: parent, start: uint64(pid)}
+	member := func(pid, group, parent int) procs.Process {
+		return procs.Process{PID: pid, Group: group, PPID: parent, Start: uint64(pid)}
 	}
-	a := &asking{traps: true, asked: map[identity]int{{10, 10}: 10, {11, 11}: 10, {12, 12}: 10, {13, 13}: 13, {14, 14}: alone}, whole: map[int]bool{10: true},
-		given: 21, sent: 30}
-	found := []process{
+	a := &asking{traps: true, asked: map[procs.Identity]int{}, whole: map[int]bool{10: true}, given: 21, sent: 30}
+	for pid, group := range map[int]int{10: 10, 11: 10, 12: 10, 13: 13, 14: alone} {
+		a.asked[procs.Identity{PID: pid, Start: uint64(pid)}] = group
+	}
+	found := []procs.Process{
 		member(10, 10, 1), member(11, 10, 10), // signalled with their group
 		member(12, 12, 10),                     // has left it: missed
 		member(13, 13, 10), member(14, 14, 10), // signalled alone
@@ -183,8 +187,8 @@ func TestMembersThatWereMissed(t *testing.T) {
 		member(31, 31, 1),  // forked later
 	}
 	pids := func(last int, blocked ...int) (pids []int) {
-		for _, p := range a.missed(found, last, func(p process) bool { return slices.Contains(blocked, p.pid) }) {
-			pids = append(pids, p.pid)
+		for _, p := range a.missed(found, last, func(p procs.Process) bool { return slices.Contains(blocked, p.PID) }) {
+			pids = append(pids, p.PID)
 		}
 		return pids
 	}
@@ -222,7 +226,7 @@ func TestAGroupThatWasLeftIsNotSignalled(t *testing.T) {
 		exit()
 		leader.Watch()
 	}()
-	p, err := readProcess(leader.pid)
+	p, err := procs.Read(leader.pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,15 +238,15 @@ func TestAGroupThatWasLeftIsNotSignalled(t *testing.T) {
 	defer func() { _ = stranger.Wait() }()
 	defer func() { _ = stranger.Process.Kill() }()
 	left := p
-	left.pgrp = stranger.Process.Pid // as if that had been the number of its group
+	left.Group = stranger.Process.Pid // as if that had been the number of its group
 	if err := leader.sendGroup(left, unix.SIGKILL); err != unix.ESRCH {
 		t.Errorf("a group that the member is not in: %v", err)
 	}
-	another := process{pid: stranger.Process.Pid, pgrp: stranger.Process.Pid, start: 1} // the pid was used again
+	another := procs.Process{PID: stranger.Process.Pid, Group: stranger.Process.Pid, Start: 1} // the pid was used again
 	if err := leader.sendGroup(another, unix.SIGKILL); err != unix.ESRCH {
 		t.Errorf("a member that another process has replaced: %v", err)
 	}
-	if p, err := readProcess(stranger.Process.Pid); err != nil || p.dead() {
+	if p, err := procs.Read(stranger.Process.Pid); err != nil || p.Dead() {
 		t.Error("a stranger was hit")
 	}
 }
@@ -250,7 +254,7 @@ func TestAGroupThatWasLeftIsNotSignalled(t *testing.T) {
 func TestWhatIsAskedLateMayHaveATrap(t *testing.T) {
 	s := script(t, `trap "echo asked; exit 0" TERM; echo begun; while :; do sleep 0.01; done`)
 	go s.Watch()
-	a := &asking{asked: map[identity]int{}, wait: 2 * askAgain}
+	a := &asking{asked: map[procs.Identity]int{}, wait: 2 * askAgain}
 	if s.again(a) == nil || !a.traps {
 		t.Errorf("%+v", a)
 	}
@@ -260,7 +264,7 @@ func TestWhatIsAskedLateMayHaveATrap(t *testing.T) {
 }
 
 func TestTheLooksForMissedMembersEnd(t *testing.T) {
-	tree := walked(NewForest(), func() ([]process, bool) { return nil, true })
+	tree := walked(NewForest(), func() ([]procs.Process, bool) { return nil, true })
 	a, looks := tree.ask(), 0
 	for ; a != nil && looks < 100; looks++ {
 		a = tree.again(a)

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
 // ErrClosed is the error of Begin after EndAll.
@@ -42,7 +43,7 @@ func (f *Forest) Begin(spec Spec) (*Tree, error) {
 		steps = append(append(steps, f.mortal...), f.marker.steps(t.mark, spec.Secret)...)
 	}
 	steps = spec.steps(steps, f.many())
-	t.earliest = bootTicks()
+	t.earliest = procs.BootTicks()
 	t.list = f.listOf(unix.Gettid())
 	var err error
 	t.list.undisturbed(func() { err = f.fork(t, spec, steps) })

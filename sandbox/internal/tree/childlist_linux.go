@@ -6,6 +6,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
 // childList is the children of one thread of a subreaper. The kernel keeps a list for each thread. Orphans come to the first thread
@@ -58,42 +60,42 @@ func (b *childList) count(change int) {
 
 // list lists the children, zombies included. It needs CONFIG_PROC_CHILDREN; without it, all of /proc is read.
 func (b *childList) list() ([]int, error) {
-	if !hasChildrenFiles() {
-		return childrenByScan(os.Getpid()), nil
+	if !procs.HasChildrenFiles() {
+		return procs.ChildrenByScan(os.Getpid()), nil
 	}
 	var room [1024]byte
 	var text []byte
 	var err error
 	if b.file >= 0 {
-		text, err = readWhole(b.file, room[:])
+		text, err = procs.ReadWhole(b.file, room[:])
 	} else {
-		text, err = readFile(b.path(), room[:])
+		text, err = procs.ReadFile(b.path(), room[:])
 	}
-	if err != nil && gone(err) { // the thread has ended, and its children have passed to the first one
+	if err != nil && procs.Gone(err) { // the thread has ended, and its children have passed to the first one
 		return nil, nil
 	}
-	return appendPIDs(nil, text), err
+	return procs.AppendPIDs(nil, text), err
 }
 
 // walk lists the orphans among the children of a thread, and reaps the dead.
 func (f *Forest) walk(b *childList) []orphan {
 	children, err := b.list()
 	if err != nil { // nothing is known, so every child must be examined again
-		return []orphan{{process: process{state: 'X'}}}
+		return []orphan{{Process: procs.Process{State: 'X'}}}
 	}
 	var found []orphan
 	known := make(map[int]marked, len(b.known))
 	for _, pid := range f.unled(children) {
-		p, err := readProcess(pid)
+		p, err := procs.Read(pid)
 		if err != nil {
 			found = append(found, f.unreadable(b, pid, err, known))
 			continue
 		}
 		m := b.known[pid]
-		if m.start != p.start || !m.read {
+		if m.start != p.Start || !m.read {
 			m = f.read(p)
 		}
-		if p.dead() {
+		if p.Dead() {
 			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
 		} else {
 			known[pid] = m
@@ -122,14 +124,14 @@ func (f *Forest) unled(children []int) []int {
 // is reaped.
 func (f *Forest) unreadable(b *childList, pid int, why error, known map[int]marked) orphan {
 	if reaped, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); reaped != 0 {
-		return orphan{process: process{state: 'X'}}
+		return orphan{Process: procs.Process{State: 'X'}}
 	}
 	m, met := b.known[pid]
 	if !met {
-		m = marked{start: bootTicks(), span: anywhere}
+		m = marked{start: procs.BootTicks(), span: anywhere}
 	}
 	known[pid] = m
-	p := hiddenProcess(pid, why)
-	p.start = m.start
+	p := procs.Unseen(pid, why)
+	p.Start = m.start
 	return f.match(b, p, m.span)
 }

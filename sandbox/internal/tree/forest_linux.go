@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
 // Forest is the set of trees that one process has started. It is safe for concurrent use.
@@ -36,7 +37,7 @@ type Forest struct {
 	// children are reaped.
 	survivors map[int]struct{}
 
-	scans shared[sessions]
+	scans shared[procs.Sessions]
 
 	// concluding is held while a tree that seems empty checks whether strays have become its own, and leaves the table.
 	concluding sync.Mutex
@@ -45,7 +46,7 @@ type Forest struct {
 // orphan is a process of one of our trees that has become a child of this subreaper. A dead one has just been reaped: it is
 // in one list only, and its own children may have come too late for that list.
 type orphan struct {
-	process
+	procs.Process
 	trees    []*Tree // the trees to which it may belong
 	certain  bool    // it belongs to the only tree in trees; otherwise it is a stray
 	survivor bool    // an ended tree has named it
@@ -61,7 +62,7 @@ func (o orphan) falls(t *Tree) bool {
 
 // stray reports whether it lives, has not been named before, and may belong to t or to another tree.
 func (o orphan) stray(t *Tree) bool {
-	return !o.certain && !o.survivor && o.pid != 0 && !o.dead() && o.may(t)
+	return !o.certain && !o.survivor && o.PID != 0 && !o.Dead() && o.may(t)
 }
 
 // marked is what an orphan's limits said when it was first found. Limits that it sets later can only say less.
@@ -85,8 +86,8 @@ func NewSubreaper() (*Forest, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, err
 	}
-	spare.take()
-	Pidfds() // while there are descriptors
+	procs.Spare.Take()
+	procs.Pidfds() // while there are descriptors
 	f := NewForest()
 	f.subreaper, f.marker, f.mortal = true, NewMarker(), birth.DeathSignal(syscall.SIGKILL)
 	f.adopt(os.Getpid())
@@ -172,12 +173,12 @@ func (f *Forest) Trees() []*Tree {
 // trees that it may belong to have ended.
 func (f *Forest) ReapOrphans() {
 	for _, o := range f.orphans() {
-		if len(o.trees) > 0 || o.survivor || o.dead() || o.pid == 0 {
+		if len(o.trees) > 0 || o.survivor || o.Dead() || o.PID == 0 {
 			continue
 		}
-		if err := send(o.process, unix.SIGKILL); err != nil && err != unix.ESRCH {
+		if err := procs.Send(o.Process, unix.SIGKILL); err != nil && err != unix.ESRCH {
 			f.mu.Lock()
-			f.survivors[o.pid] = struct{}{}
+			f.survivors[o.PID] = struct{}{}
 			f.mu.Unlock()
 		}
 	}
@@ -227,7 +228,7 @@ func (f *Forest) tryLook(b *childList) (found []orphan, looked bool) {
 func (f *Forest) listOf(thread int) *childList {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.subreaper || !hasChildrenFiles() { // without the lists, the children of all threads are one list
+	if !f.subreaper || !procs.HasChildrenFiles() { // without the lists, the children of all threads are one list
 		return f.first
 	}
 	b := f.lists[thread]
@@ -242,28 +243,28 @@ func (f *Forest) listOf(thread int) *childList {
 func (t *Tree) near(b *childList) bool { return b == t.forest.first || b == t.list }
 
 // read returns what the limits of an orphan say now.
-func (f *Forest) read(p process) marked {
-	l, err := limitsOf(p.pid)
+func (f *Forest) read(p procs.Process) marked {
+	l, err := limitsOf(p.PID)
 	if err != nil {
-		return marked{start: p.start, span: anywhere}
+		return marked{start: p.Start, span: anywhere}
 	}
-	return marked{start: p.start, read: true, span: f.marker.Marks().span(l)}
+	return marked{start: p.Start, read: true, span: f.marker.Marks().span(l)}
 }
 
 // match finds the trees that an orphan in a list may belong to. If the limits name a tree that is younger than the orphan, or whose
 // leader another thread started, the orphan has raised its limits, and they say nothing.
-func (f *Forest) match(b *childList, p process, s span) orphan {
+func (f *Forest) match(b *childList, p procs.Process, s span) orphan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	o := orphan{process: p}
-	_, o.survivor = f.survivors[p.pid]
+	o := orphan{Process: p}
+	_, o.survivor = f.survivors[p.PID]
 	for _, t := range f.trees {
-		if s.certain() && t.mark == s.first && (p.start < t.earliest || !t.near(b)) {
+		if s.certain() && t.mark == s.first && (p.Start < t.earliest || !t.near(b)) {
 			s = anywhere
 		}
 	}
 	for _, t := range f.trees {
-		if t.isolated == nil && t.near(b) && (t.mark == 0 || s.has(t.mark)) && p.start >= t.earliest {
+		if t.isolated == nil && t.near(b) && (t.mark == 0 || s.has(t.mark)) && p.Start >= t.earliest {
 			o.trees = append(o.trees, t)
 		}
 	}
@@ -276,7 +277,7 @@ func (f *Forest) forgetSurvivors() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for pid := range f.survivors {
-		if !exists(pid) {
+		if !procs.Exists(pid) {
 			delete(f.survivors, pid)
 		}
 	}
@@ -321,18 +322,18 @@ func (f *Forest) EndAll(grace time.Duration) []Survivor {
 		t.wait(grace + killWait + time.Second)
 	}
 	rest := &Tree{forest: f}
-	rest.roots = func() ([]process, bool) { return living(f.orphans()) }
+	rest.roots = func() ([]procs.Process, bool) { return living(f.orphans()) }
 	return append(hanging, rest.kill(time.Now().Add(killWait))...)
 }
 
 // living returns the orphans that are alive, and reports whether none was dead.
-func living(orphans []orphan) (live []process, settled bool) {
+func living(orphans []orphan) (live []procs.Process, settled bool) {
 	settled = true
 	for _, o := range orphans {
-		if o.dead() {
+		if o.Dead() {
 			settled = false
 		} else {
-			live = append(live, o.process)
+			live = append(live, o.Process)
 		}
 	}
 	return live, settled

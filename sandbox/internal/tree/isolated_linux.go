@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
 // soon is how long after the leader's exit process 1 has to find that nothing else is left, and to end. After that the tree
@@ -35,7 +36,7 @@ func (f *Forest) BeginIsolated(spec Spec, launch birth.Namespaced, reports *os.F
 	t.isolated = &isolated{reports: reports}
 	t.roots = t.adopted
 	t.list = f.listOf(unix.Gettid())
-	t.earliest = bootTicks()
+	t.earliest = procs.BootTicks()
 	var err error
 	t.list.undisturbed(func() {
 		var child *birth.Child
@@ -60,7 +61,7 @@ func (f *Forest) Undisturbed(do func() error) (err error) {
 
 // found notes the pid of the leader: the first child of process 1. Process 1 does not reap it before it is released.
 func (i *isolated) found(first int) {
-	if children, err := childrenOf(first); err == nil && len(children) > 0 {
+	if children, err := procs.Children(first); err == nil && len(children) > 0 {
 		i.leader = children[0]
 	}
 }
@@ -95,9 +96,9 @@ func (t *Tree) watchIsolated() {
 }
 
 // others returns the members except process 1, which belongs to no command.
-func (t *Tree) others() (others []process) {
+func (t *Tree) others() (others []procs.Process) {
 	for _, p := range t.members() {
-		if t.isolated == nil || p.pid != t.pid {
+		if t.isolated == nil || p.PID != t.pid {
 			others = append(others, p)
 		}
 	}
@@ -105,10 +106,10 @@ func (t *Tree) others() (others []process) {
 }
 
 // adopted returns the children of process 1: it has got those of members that have died since the walk began there.
-func (t *Tree) adopted() (found []process, settled bool) {
-	children, err := childrenOf(t.pid)
+func (t *Tree) adopted() (found []procs.Process, settled bool) {
+	children, err := procs.Children(t.pid)
 	for _, pid := range children {
-		if p, err := readProcess(pid); err == nil && !p.dead() {
+		if p, err := procs.Read(pid); err == nil && !p.Dead() {
 			found = append(found, p)
 		}
 	}
@@ -117,8 +118,8 @@ func (t *Tree) adopted() (found []process, settled bool) {
 
 // firstDead reports whether process 1 is dead. Then all others are dead, too.
 func (t *Tree) firstDead() (dead bool) {
-	p, err := readProcess(t.pid) // it is our child, and is reaped only when the tree is forgotten
-	return err != nil && !scarce(err) || err == nil && p.dead()
+	p, err := procs.Read(t.pid) // it is our child, and is reaped only when the tree is forgotten
+	return err != nil && !procs.Scarce(err) || err == nil && p.Dead()
 }
 
 // killFirst kills process 1; the kernel then kills all others.
@@ -128,7 +129,7 @@ func (t *Tree) killFirst(until time.Time) []Survivor {
 		err := unix.Kill(t.pid, unix.SIGKILL)
 		t.awaitEmpty(earlier(until, time.Now().Add(20*time.Millisecond)))
 		if time.Now().After(until) {
-			return t.giveUp(map[identity]error{{pid: t.pid}: err})
+			return t.giveUp(map[procs.Identity]error{{PID: t.pid}: err})
 		}
 	}
 	return nil

@@ -1,6 +1,10 @@
 package tree
 
-import "time"
+import (
+	"time"
+
+	"github.com/execbus/execbus/sandbox/internal/procs"
+)
 
 // keep waits until the last background child is gone or the tree is being ended. It waits for the death of one member after
 // another, so an idle tree costs nothing.
@@ -17,9 +21,9 @@ func (t *Tree) keep() {
 }
 
 // oldest returns the oldest member. It is likely to live longest, because the members of a busy tree come and go.
-func oldest(members []process) (p process) {
+func oldest(members []procs.Process) (p procs.Process) {
 	for i, m := range members {
-		if i == 0 || m.start < p.start {
+		if i == 0 || m.Start < p.Start {
 			p = m
 		}
 	}
@@ -28,9 +32,9 @@ func oldest(members []process) (p process) {
 
 // awaitDeath waits until a process is dead, and at least for keptPoll. If it cannot wait for the process, it waits for keptPoll
 // only. It returns false when the tree is being ended.
-func (t *Tree) awaitDeath(p process) bool {
+func (t *Tree) awaitDeath(p procs.Process) bool {
 	dead := make(chan struct{})
-	file := open(p)
+	file := procs.Open(p)
 	if file == nil {
 		close(dead)
 	} else {

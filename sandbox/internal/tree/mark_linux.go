@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
 // Mark is the number of a tree among those of its warden, from 1 on. Zero means unmarked.
@@ -181,7 +182,7 @@ type limits struct{ time, locks pair }
 // limitsOf reads the limits of a process. The file is readable even if the process belongs to another user.
 func limitsOf(pid int) (l limits, err error) {
 	var room [2048]byte
-	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/limits", room[:])
+	text, err := procs.ReadFile("/proc/"+strconv.Itoa(pid)+"/limits", room[:])
 	if err != nil {
 		return limits{}, err
 	}

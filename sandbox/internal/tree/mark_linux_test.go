@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
 // unlimited returns the limits of a process that is in no tree.
@@ -141,7 +143,7 @@ func TestTheLimitsOfAProcessAreRead(t *testing.T) {
 	}
 	_ = in.Close()
 	_ = command.Wait()
-	if _, err := limitsOf(command.Process.Pid); !gone(err) {
+	if _, err := limitsOf(command.Process.Pid); !procs.Gone(err) {
 		t.Errorf("of nobody: %v", err)
 	}
 }
@@ -164,26 +166,26 @@ func TestStatIsReadWhateverTheName(t *testing.T) {
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
-		p, err := readProcess(command.Process.Pid)
-		for begin := time.Now(); !strings.HasPrefix(name, p.name) && time.Since(begin) < patience; { // an execution sets it late
-			p, err = readProcess(command.Process.Pid)
+		p, err := procs.Read(command.Process.Pid)
+		for begin := time.Now(); !strings.HasPrefix(name, p.Name) && time.Since(begin) < patience; { // an execution sets it late
+			p, err = procs.Read(command.Process.Pid)
 		}
-		if err != nil || !strings.HasPrefix(name, p.name) || p.ppid != os.Getpid() || p.start == 0 || p.threads != 1 || p.dead() {
+		if err != nil || !strings.HasPrefix(name, p.Name) || p.PPID != os.Getpid() || p.Start == 0 || p.Threads != 1 || p.Dead() {
 			t.Errorf("%q: %+v, %v", name, p, err)
 		}
-		if again, _ := readProcess(p.pid); again.identity() != p.identity() {
+		if again, _ := procs.Read(p.PID); again.ID() != p.ID() {
 			t.Errorf("%+v became %+v", p, again)
 		}
 		stranger := p
-		stranger.start++
-		if err := send(stranger, unix.SIGKILL); err != unix.ESRCH {
+		stranger.Start++
+		if err := procs.Send(stranger, unix.SIGKILL); err != unix.ESRCH {
 			t.Errorf("a stranger was signalled: %v", err)
 		}
-		if err := send(p, unix.SIGKILL); err != nil {
+		if err := procs.Send(p, unix.SIGKILL); err != nil {
 			t.Error(err)
 		}
 		_ = command.Wait()
-		if _, err := readProcess(p.pid); !gone(err) {
+		if _, err := procs.Read(p.PID); !procs.Gone(err) {
 			t.Errorf("after the end: %v", err)
 		}
 	}

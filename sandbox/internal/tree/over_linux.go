@@ -24,7 +24,7 @@ func (t *Tree) overNow(status Status) (over bool) {
 // with concluding held.
 func (t *Tree) endsWithout(orphans []orphan) bool {
 	for _, o := range orphans {
-		if o.pid == 0 || o.may(t) {
+		if o.PID == 0 || o.may(t) {
 			return false
 		}
 	}

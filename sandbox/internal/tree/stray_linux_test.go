@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
 func TestAnOrphanBelongsWhereItsLimitsSay(t *testing.T) {
@@ -30,7 +32,7 @@ func TestAnOrphanBelongsWhereItsLimitsSay(t *testing.T) {
 		{"anywhere", 200, anywhere, []Mark{0, 3, 5, 9}, false},
 		{"a tree that has ended", 200, span{7, 7}, []Mark{0}, true},
 	} {
-		o := f.match(nil, process{pid: 6, start: c.start, state: 'S'}, c.span)
+		o := f.match(nil, procs.Process{PID: 6, Start: c.start, State: 'S'}, c.span)
 		for mark, tree := range trees {
 			if o.may(tree) != slices.Contains(c.trees, mark) {
 				t.Errorf("%s: tree %d may: %v", c.name, mark, o.may(tree))
@@ -41,11 +43,11 @@ func TestAnOrphanBelongsWhereItsLimitsSay(t *testing.T) {
 		}
 	}
 	delete(f.trees, 103)
-	alone := f.match(nil, process{pid: 6, start: 200, state: 'S'}, span{4, 8})
+	alone := f.match(nil, procs.Process{PID: 6, Start: 200, State: 'S'}, span{4, 8})
 	if !alone.falls(trees[5]) || !alone.stray(trees[5]) || alone.falls(trees[3]) || alone.stray(trees[3]) {
 		t.Errorf("the only one left: %+v", alone)
 	}
-	named := f.match(nil, process{pid: 7, start: 200, state: 'S'}, span{4, 8})
+	named := f.match(nil, procs.Process{PID: 7, Start: 200, State: 'S'}, span{4, 8})
 	if named.falls(trees[5]) || named.stray(trees[5]) {
 		t.Errorf("a survivor that was named before: %+v", named)
 	}
@@ -68,7 +70,7 @@ func TestTheEndOfAForestKillsWhatIsLeftBelowIt(t *testing.T) {
 	if left := f.EndAll(0); len(left) > 0 {
 		t.Error(left)
 	}
-	if p, err := readProcess(orphan.Process.Pid); err == nil && !p.dead() {
+	if p, err := procs.Read(orphan.Process.Pid); err == nil && !p.Dead() {
 		t.Error("it lives")
 	}
 	_ = orphan.Process.Kill()
@@ -79,7 +81,7 @@ func TestWhatOutlivedAllItsTreesIsKilled(t *testing.T) {
 	f, orphan := adopt(t)
 	f.trees[1] = &Tree{forest: f, pid: 1}
 	f.ReapOrphans()
-	if p, err := readProcess(orphan.Process.Pid); err != nil || p.dead() {
+	if p, err := procs.Read(orphan.Process.Pid); err != nil || p.Dead() {
 		t.Fatalf("it was killed though its tree lives: %+v, %v", p, err)
 	}
 	delete(f.trees, 1)

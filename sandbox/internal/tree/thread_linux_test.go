@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
 // onAnotherThread calls do on a thread that is not the first of the process, and ends it.
@@ -31,7 +33,7 @@ func onAnotherThread(do func()) {
 }
 
 func TestEachThreadHasItsOwnList(t *testing.T) {
-	if !hasChildrenFiles() {
+	if !procs.HasChildrenFiles() {
 		t.Skip("the kernel has no lists of children")
 	}
 	onAnotherThread(func() {
@@ -91,7 +93,7 @@ func TestAChildOfAnyThreadIsFound(t *testing.T) {
 		}
 	})
 	for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if child, found := FindUnexecuted(os.Getpid()); found {
+		if child, found := procs.FindUnexecuted(os.Getpid()); found {
 			_ = child.Kill()
 			break
 		}

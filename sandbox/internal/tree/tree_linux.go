@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
 // Bounds of an ending.
@@ -44,7 +45,7 @@ type Tree struct {
 	mark     Mark
 	isolated *isolated // nil if the leader is the root; otherwise process 1 of a namespace is, and pid and pidfd are those of process 1
 	// roots lists the members that are not children of living members. settled says that none died meanwhile.
-	roots func() ([]process, bool)
+	roots func() ([]procs.Process, bool)
 
 	exited  chan struct{} // closed when the leader is a zombie
 	counted chan struct{} // closed after the call of Exited, and of Left if there is one: Ended must come after them
@@ -53,8 +54,8 @@ type Tree struct {
 
 	// Guarded by forest.mu.
 	begun bool
-	until time.Time             // the end of the grace
-	seen  map[identity]struct{} // members met since the ending began
+	until time.Time                   // the end of the grace
+	seen  map[procs.Identity]struct{} // members met since the ending began
 	// unsure says that a member could not be seen, or that the search did not settle.
 	unsure bool
 }
@@ -154,7 +155,7 @@ func (t *Tree) report(survivors []Survivor) {
 func (t *Tree) treeReport(survivors, strays []Survivor) Report {
 	return Report{
 		Ended: t.met(survivors), Survivors: append(survivors, strays...),
-		Airtight: (t.isolated != nil || t.forest.subreaper && t.mark != 0) && len(strays) == 0 && Pidfds() && t.sure(),
+		Airtight: (t.isolated != nil || t.forest.subreaper && t.mark != 0) && len(strays) == 0 && procs.Pidfds() && t.sure(),
 	}
 }
 
@@ -184,7 +185,7 @@ func (t *Tree) met(survivors []Survivor) int {
 	defer t.forest.mu.Unlock()
 	met := 0
 	for id := range t.seen {
-		if id.pid != t.pid && id.pid != t.PID() && !slices.ContainsFunc(survivors, func(s Survivor) bool { return s.PID == id.pid }) {
+		if id.PID != t.pid && id.PID != t.PID() && !slices.ContainsFunc(survivors, func(s Survivor) bool { return s.PID == id.PID }) {
 			met++
 		}
 	}
@@ -209,8 +210,8 @@ func (t *Tree) kill(until time.Time) []Survivor {
 	for !t.deserted() {
 		refused := t.freeze()
 		for _, p := range t.members() {
-			if err := send(p, unix.SIGKILL); err != nil && err != unix.ESRCH {
-				refused[p.identity()] = err
+			if err := procs.Send(p, unix.SIGKILL); err != nil && err != unix.ESRCH {
+				refused[p.ID()] = err
 			}
 		}
 		t.awaitEmpty(earlier(until, time.Now().Add(20*time.Millisecond)))
@@ -229,18 +230,18 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // freeze stops members until a walk finds none that runs. So no member can fork unseen.
-func (t *Tree) freeze() (refused map[identity]error) {
-	frozen := map[identity]bool{}
-	refused = map[identity]error{}
+func (t *Tree) freeze() (refused map[procs.Identity]error) {
+	frozen := map[procs.Identity]bool{}
+	refused = map[procs.Identity]error{}
 	for range maxPasses {
 		fresh := false
 		for _, p := range t.members() {
-			if frozen[p.identity()] {
+			if frozen[p.ID()] {
 				continue
 			}
-			frozen[p.identity()], fresh = true, true
-			if err := send(p, unix.SIGSTOP); err != nil && err != unix.ESRCH {
-				refused[p.identity()] = err
+			frozen[p.ID()], fresh = true, true
+			if err := procs.Send(p, unix.SIGSTOP); err != nil && err != unix.ESRCH {
+				refused[p.ID()] = err
 			}
 		}
 		if !fresh {
@@ -252,7 +253,7 @@ func (t *Tree) freeze() (refused map[identity]error) {
 
 // giveUp returns the processes that are left, and notes them, so that no later tree is blamed for them. If they cannot be known,
 // the report claims nothing.
-func (t *Tree) giveUp(refused map[identity]error) []Survivor {
+func (t *Tree) giveUp(refused map[procs.Identity]error) []Survivor {
 	named := t.survivors(refused)
 	t.forest.mu.Lock()
 	defer t.forest.mu.Unlock()
@@ -263,20 +264,20 @@ func (t *Tree) giveUp(refused map[identity]error) []Survivor {
 	return named
 }
 
-func (t *Tree) survivors(refused map[identity]error) []Survivor {
+func (t *Tree) survivors(refused map[procs.Identity]error) []Survivor {
 	var named []Survivor
 	for _, p := range t.members() {
-		why := "did not die of SIGKILL within " + killWait.String() + " (state " + string(p.state) + ")"
-		if err := refused[p.identity()]; err != nil {
+		why := "did not die of SIGKILL within " + killWait.String() + " (state " + string(p.State) + ")"
+		if err := refused[p.ID()]; err != nil {
 			why = "cannot be signalled: " + err.Error()
 		}
 		switch {
-		case scarce(p.hidden):
-			why = "cannot be seen in /proc: " + p.hidden.Error()
-		case p.hidden != nil:
+		case procs.Scarce(p.Hidden):
+			why = "cannot be seen in /proc: " + p.Hidden.Error()
+		case p.Hidden != nil:
 			why = "cannot be seen in /proc: it is another user's"
 		}
-		named = append(named, Survivor{PID: p.pid, Name: p.name, Why: why})
+		named = append(named, Survivor{PID: p.PID, Name: p.Name, Why: why})
 	}
 	return named
 }

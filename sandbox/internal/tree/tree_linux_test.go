@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
 const patience = 20 * time.Second
@@ -53,7 +55,7 @@ func expect(t *testing.T, said <-chan report, want report) {
 // newTestSubreaper makes a forest whose orphans come to the calling goroutine's thread, with one report for an exit and an end.
 func newTestSubreaper(t *testing.T) *Forest {
 	t.Helper()
-	if !hasChildrenFiles() {
+	if !procs.HasChildrenFiles() {
 		t.Skip("the kernel has no lists of children")
 	}
 	runtime.LockOSThread()
@@ -181,7 +183,7 @@ func TestAFrozenTreeStands(t *testing.T) {
 		t.Errorf("%v", refused)
 	}
 	for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if p, err := readProcess(leader.pid); err != nil || p.stopped() {
+		if p, err := procs.Read(leader.pid); err != nil || p.Stopped() {
 			break
 		}
 		if time.Now().After(late) {
@@ -191,9 +193,9 @@ func TestAFrozenTreeStands(t *testing.T) {
 }
 
 // walked makes a tree. Its walks find what the test says, one after the other.
-func walked(f *Forest, walks ...func() ([]process, bool)) *Tree {
+func walked(f *Forest, walks ...func() ([]procs.Process, bool)) *Tree {
 	t := &Tree{forest: f}
-	t.roots = func() ([]process, bool) {
+	t.roots = func() ([]procs.Process, bool) {
 		next := walks[0]
 		if len(walks) > 1 {
 			walks = walks[1:]
@@ -204,9 +206,9 @@ func walked(f *Forest, walks ...func() ([]process, bool)) *Tree {
 }
 
 func TestATreeIsDesertedOnlyWhenAWalkThatSettledHasFoundNothing(t *testing.T) {
-	nothing := func() ([]process, bool) { return nil, true }
-	unsettled := func() ([]process, bool) { return nil, false }
-	member := func() ([]process, bool) { p, _ := readProcess(os.Getpid()); return []process{p}, true }
+	nothing := func() ([]procs.Process, bool) { return nil, true }
+	unsettled := func() ([]procs.Process, bool) { return nil, false }
+	member := func() ([]procs.Process, bool) { p, _ := procs.Read(os.Getpid()); return []procs.Process{p}, true }
 	subreaper := NewForest()
 	subreaper.subreaper = true
 	for i, c := range []struct {
@@ -229,7 +231,7 @@ func TestATreeIsDesertedOnlyWhenAWalkThatSettledHasFoundNothing(t *testing.T) {
 func TestASearchThatNeverSettlesClaimsNothing(t *testing.T) {
 	f := NewForest()
 	f.subreaper = true
-	tree := walked(f, func() ([]process, bool) { return nil, false })
+	tree := walked(f, func() ([]procs.Process, bool) { return nil, false })
 	tree.mark = 1
 	if left := tree.kill(time.Now()); len(left) > 0 || tree.treeReport(left, nil).Airtight {
 		t.Errorf("%v, %+v", left, tree.treeReport(left, nil))

@@ -6,10 +6,12 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
 // members lists everything alive in the tree that one walk finds.
-func (t *Tree) members() []process {
+func (t *Tree) members() []procs.Process {
 	found, _ := t.walk()
 	return found
 }
@@ -17,30 +19,30 @@ func (t *Tree) members() []process {
 // walk lists everything alive in the tree, the leader included. If a member dies during the walk, its children pass to a subreaper
 // in the tree, which is a member, too, or to us. So the walk begins with the leader and ends with the roots, and is settled if no
 // such member died.
-func (t *Tree) walk() (found []process, settled bool) {
+func (t *Tree) walk() (found []procs.Process, settled bool) {
 	met := map[int]bool{}
 	settled = true
-	var visit func(p process)
+	var visit func(p procs.Process)
 	look := func(pid int) {
-		switch p, err := readProcess(pid); {
-		case err != nil && exists(pid):
+		switch p, err := procs.Read(pid); {
+		case err != nil && procs.Exists(pid):
 			settled = false
 			met[pid] = true
-			found = append(found, hiddenProcess(pid, err))
+			found = append(found, procs.Unseen(pid, err))
 		case err != nil:
-			settled = settled && gone(err)
-		case !p.dead():
+			settled = settled && procs.Gone(err)
+		case !p.Dead():
 			visit(p)
 		}
 	}
-	visit = func(p process) {
-		if met[p.pid] {
+	visit = func(p procs.Process) {
+		if met[p.PID] {
 			return
 		}
-		met[p.pid] = true
+		met[p.PID] = true
 		found = append(found, p)
-		children, err := childrenOf(p.pid)
-		settled = settled && (err == nil || gone(err))
+		children, err := procs.Children(p.PID)
+		settled = settled && (err == nil || procs.Gone(err))
 		for _, child := range children {
 			look(child)
 		}
@@ -92,55 +94,55 @@ func (t *Tree) leaderDead() bool {
 }
 
 // orphans returns those of the forest's orphans that this tree has to end.
-func (t *Tree) orphans() ([]process, bool) {
-	return living(slices.DeleteFunc(slices.Clone(t.forest.orphansNear(t)), func(o orphan) bool { return !o.falls(t) && o.pid != 0 }))
+func (t *Tree) orphans() ([]procs.Process, bool) {
+	return living(slices.DeleteFunc(slices.Clone(t.forest.orphansNear(t)), func(o orphan) bool { return !o.falls(t) && o.PID != 0 }))
 }
 
 // related is for a process whose orphans go to init. It finds those that can still be recognised: the leader's session, to which its
 // group belongs, and known members that have lost their parents since.
-func (t *Tree) related() (found []process, settled bool) {
-	scan := t.forest.scans.look(allSessions)
+func (t *Tree) related() (found []procs.Process, settled bool) {
+	scan := t.forest.scans.look(procs.AllSessions)
 	t.forest.mu.Lock()
 	known := map[int]bool{}
 	for id := range t.seen {
-		known[id.pid] = true
+		known[id.PID] = true
 	}
 	t.forest.mu.Unlock()
-	settled = scan.err == nil
-	for _, candidate := range scan.all {
-		if candidate.pid == t.pid || candidate.session != t.pid && candidate.session >= 0 && !known[candidate.pid] {
+	settled = scan.Err == nil
+	for _, candidate := range scan.All {
+		if candidate.PID == t.pid || candidate.Session != t.pid && candidate.Session >= 0 && !known[candidate.PID] {
 			continue
 		}
-		p, err := readProcess(candidate.pid)
-		settled = settled && !scarce(err)
-		if err == nil && !p.dead() && (p.session == t.pid || t.knows(p)) {
+		p, err := procs.Read(candidate.PID)
+		settled = settled && !procs.Scarce(err)
+		if err == nil && !p.Dead() && (p.Session == t.pid || t.knows(p)) {
 			found = append(found, p)
 		}
 	}
 	return found, settled
 }
 
-func (t *Tree) knows(p process) bool {
+func (t *Tree) knows(p procs.Process) bool {
 	t.forest.mu.Lock()
 	defer t.forest.mu.Unlock()
-	_, known := t.seen[p.identity()]
+	_, known := t.seen[p.ID()]
 	return known
 }
 
 // remember notes the members that the ending has found, to count them and to recognise them without their parents.
-func (t *Tree) remember(members []process) {
+func (t *Tree) remember(members []procs.Process) {
 	t.forest.mu.Lock()
 	defer t.forest.mu.Unlock()
 	if !t.begun || len(members) == 0 {
 		return
 	}
 	if t.seen == nil {
-		t.seen = map[identity]struct{}{}
+		t.seen = map[procs.Identity]struct{}{}
 	}
 	for _, p := range members {
-		t.unsure = t.unsure || p.hidden != nil
-		if p.start >= t.earliest { // an older stray has to be ended with this tree, but does not belong to it
-			t.seen[p.identity()] = struct{}{}
+		t.unsure = t.unsure || p.Hidden != nil
+		if p.Start >= t.earliest { // an older stray has to be ended with this tree, but does not belong to it
+			t.seen[p.ID()] = struct{}{}
 		}
 	}
 }
@@ -150,7 +152,7 @@ func (t *Tree) strays() (named []Survivor, fallen bool) {
 	for _, o := range t.forest.orphansNear(t) {
 		if o.stray(t) {
 			fallen = fallen || o.falls(t)
-			named = append(named, Survivor{PID: o.pid, Name: o.name,
+			named = append(named, Survivor{PID: o.PID, Name: o.Name,
 				Why: "has shed the mark of its tree and may belong to any of " + strconv.Itoa(len(o.trees)) +
 					" running commands; it is ended with the last of them"})
 		}
@@ -165,20 +167,20 @@ func EndMarked(all Marks, trees []Mark) map[Mark]Report {
 	if ours, err := limitsOf(os.Getpid()); err == nil && all.gave(ours) { // this process carries such a mark, too
 		return nil
 	}
-	owners := map[identity]Mark{}
+	owners := map[procs.Identity]Mark{}
 	t := &Tree{forest: NewForest()}
-	t.roots = func() ([]process, bool) {
-		var marked []process
-		for _, p := range allProcesses() {
-			found, err := limitsOf(p.pid)
+	t.roots = func() ([]procs.Process, bool) {
+		var marked []procs.Process
+		for _, p := range procs.All() {
+			found, err := limitsOf(p.PID)
 			switch {
 			case err != nil || !all.gave(found):
-			case p.dead():
-				if p.ppid == os.Getpid() { // we are init, or a subreaper, and the warden left it to us
-					_, _ = syscall.Wait4(p.pid, nil, syscall.WNOHANG, nil)
+			case p.Dead():
+				if p.PPID == os.Getpid() { // we are init, or a subreaper, and the warden left it to us
+					_, _ = syscall.Wait4(p.PID, nil, syscall.WNOHANG, nil)
 				}
 			default:
-				owners[p.identity()] = ownerOf(trees, all.span(found))
+				owners[p.ID()] = ownerOf(trees, all.span(found))
 				marked = append(marked, p)
 			}
 		}
@@ -188,7 +190,7 @@ func EndMarked(all Marks, trees []Mark) map[Mark]Report {
 	reports := map[Mark]Report{}
 	for id, mark := range owners {
 		report := reports[mark]
-		if i := slices.IndexFunc(survivors, func(s Survivor) bool { return s.PID == id.pid }); i >= 0 {
+		if i := slices.IndexFunc(survivors, func(s Survivor) bool { return s.PID == id.PID }); i >= 0 {
 			report.Survivors = append(report.Survivors, survivors[i])
 		} else {
 			report.Ended++

@@ -16,6 +16,7 @@ import (
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/procs"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -110,7 +111,7 @@ type start struct {
 func run() error {
 	host := takeHost()
 	closeInherited()
-	if tree.Foreign() {
+	if procs.Foreign() {
 		return errors.New("/proc is missing, or belongs to another pid namespace")
 	}
 	forest, err := tree.NewSubreaper()

@@ -1,32 +1,14 @@
-package tree
+package procs
 
 import (
-	"os"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
-func TestASurvivorThatCannotBeSeenSaysWhy(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		says string
-	}{{&os.PathError{Err: unix.EMFILE}, "too many open files"}, {unix.ENFILE, "too many open files in system"}, {unix.ENOENT, "another user's"}} {
-		tree := walked(NewForest(), func() ([]process, bool) { return []process{hiddenProcess(os.Getpid(), c.err)}, true })
-		left := tree.survivors(nil)
-		if len(left) != 1 || !strings.Contains(left[0].Why, c.says) {
-			t.Errorf("%v: %v", c.err, left)
-		}
-		if err := send(hiddenProcess(os.Getpid(), c.err), 0); scarce(err) != scarce(c.err) || err == nil {
-			t.Errorf("%v: %v", c.err, err)
-		}
-	}
-}
-
 func TestTheReserveIsUsedOnceAndTakenBack(t *testing.T) {
 	r := &reserve{}
-	r.take()
+	r.Take()
 	defer func() {
 		for _, fd := range r.kept {
 			_ = unix.Close(fd)

@@ -1,4 +1,4 @@
-package tree
+package procs
 
 import (
 	"bytes"
@@ -21,13 +21,13 @@ func FindUnexecuted(parent int) (child Unexecuted, found bool) {
 	if err != nil {
 		return Unexecuted{}, false
 	}
-	children, _ := childrenOf(parent)               // of all its threads
+	children, _ := Children(parent)                 // of all its threads
 	for _, pid := range slices.Backward(children) { // the youngest of a thread comes last
 		if isFirst(pid) {
 			// Process 1 never executes anything. It waits once it has started its command. Before that it can hang, but only inside
 			// the kernel, where it cannot be killed.
-			if p, err := readProcess(pid); err == nil && p.state == 'D' {
-				return Unexecuted{p.pid, p.start}, true
+			if p, err := Read(pid); err == nil && p.State == 'D' {
+				return Unexecuted{p.PID, p.Start}, true
 			}
 			continue
 		}
@@ -35,8 +35,8 @@ func FindUnexecuted(parent int) (child Unexecuted, found bool) {
 		if err != nil || theirs != ours {
 			continue
 		}
-		if p, err := readProcess(pid); err == nil && !p.dead() && p.state != 'R' {
-			return Unexecuted{p.pid, p.start}, true
+		if p, err := Read(pid); err == nil && !p.Dead() && p.State != 'R' {
+			return Unexecuted{p.PID, p.Start}, true
 		}
 	}
 	return Unexecuted{}, false
@@ -45,7 +45,7 @@ func FindUnexecuted(parent int) (child Unexecuted, found bool) {
 // isFirst reports whether a process is process 1 of a pid namespace below ours.
 func isFirst(pid int) bool {
 	var room [2048]byte
-	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/status", room[:])
+	text, err := ReadFile("/proc/"+strconv.Itoa(pid)+"/status", room[:])
 	if err != nil {
 		return false
 	}
@@ -62,7 +62,7 @@ func (n Unexecuted) Kill() error { return Kill(n.PID, n.start) }
 // neither has executed anything since one started the other.
 func layout(pid int) (at [5]uint64, err error) {
 	var room [1024]byte
-	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", room[:])
+	text, err := ReadFile("/proc/"+strconv.Itoa(pid)+"/stat", room[:])
 	if err != nil {
 		return at, err
 	}

@@ -1,4 +1,4 @@
-package tree
+package procs
 
 import (
 	"os"
@@ -18,50 +18,50 @@ var Pidfds = sync.OnceValue(func() bool {
 	return unix.PidfdSendSignal(fd, 0, nil, 0) == nil
 })
 
-// send delivers sig to exactly the process from which p was read. It returns unix.ESRCH if that process is gone.
-func send(p process, sig unix.Signal) error {
+// Send delivers sig to exactly the process from which p was read. It returns unix.ESRCH if that process is gone.
+func Send(p Process, sig unix.Signal) error {
 	switch {
-	case scarce(p.hidden):
-		return p.hidden
-	case p.hidden != nil:
+	case Scarce(p.Hidden):
+		return p.Hidden
+	case p.Hidden != nil:
 		return unix.EPERM
 	case !Pidfds():
 		return sendByNumber(p, sig)
 	}
-	return signalBy(p.pid, p, sig, 0)
+	return SignalBy(p.PID, p, sig, 0)
 }
 
-// signalBy signals by a pidfd of a process: that one, or the group that it leads. In either case that is p, or where p is.
-func signalBy(pid int, p process, sig unix.Signal, flags int) error {
+// SignalBy signals by a pidfd of a process: that one, or the group that it leads. In either case that is p, or where p is.
+func SignalBy(pid int, p Process, sig unix.Signal, flags int) error {
 	once := func() error {
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(fd)
-		now, err := readProcessBy(readOnce, p.pid)
-		if scarce(err) {
+		now, err := readProcessBy(readOnce, p.PID)
+		if Scarce(err) {
 			return err
 		}
-		if err != nil || now.start != p.start || flags == unix.PIDFD_SIGNAL_PROCESS_GROUP && now.pgrp != pid {
+		if err != nil || now.Start != p.Start || flags == unix.PIDFD_SIGNAL_PROCESS_GROUP && now.Group != pid {
 			return unix.ESRCH
 		}
 		return unix.PidfdSendSignal(fd, sig, nil, flags)
 	}
-	return spare.use(once(), once)
+	return Spare.use(once(), once)
 }
 
-// open returns a pidfd of exactly the process from which p was read, to wait for its end; nil if there is none.
-func open(p process) *os.File {
-	if p.hidden != nil || !Pidfds() {
+// Open returns a pidfd of exactly the process from which p was read, to wait for its end; nil if there is none.
+func Open(p Process) *os.File {
+	if p.Hidden != nil || !Pidfds() {
 		return nil
 	}
-	fd, err := unix.PidfdOpen(p.pid, 0)
+	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err != nil {
 		return nil
 	}
-	now, err := readProcess(p.pid)
-	if err != nil || now.start != p.start || unix.SetNonblock(fd, true) != nil {
+	now, err := Read(p.PID)
+	if err != nil || now.Start != p.Start || unix.SetNonblock(fd, true) != nil {
 		_ = unix.Close(fd)
 		return nil
 	}
@@ -71,10 +71,10 @@ func open(p process) *os.File {
 // sendByNumber is for a kernel that refuses pidfds. A leader and an orphan keep their numbers until this process reaps them. Any
 // other number could pass to a stranger between the check and the signal, if the kernel gives out all numbers within that moment.
 // So reports claim less where pidfds are refused.
-func sendByNumber(p process, sig unix.Signal) error {
-	now, err := readProcess(p.pid)
-	if err != nil || now.start != p.start {
+func sendByNumber(p Process, sig unix.Signal) error {
+	now, err := Read(p.PID)
+	if err != nil || now.Start != p.Start {
 		return unix.ESRCH
 	}
-	return unix.Kill(p.pid, sig)
+	return unix.Kill(p.PID, sig)
 }

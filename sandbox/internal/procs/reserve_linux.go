@@ -1,4 +1,4 @@
-package tree
+package procs
 
 import (
 	"errors"
@@ -19,10 +19,10 @@ type reserve struct {
 // reserved is how many there are. A signal needs two at once; the others are for those that another thread takes meanwhile.
 const reserved = 4
 
-var spare reserve
+var Spare reserve
 
-// take opens the descriptors. Later calls do nothing.
-func (r *reserve) take() {
+// Take opens the descriptors. Later calls do nothing.
+func (r *reserve) Take() {
 	r.once.Do(func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -44,7 +44,7 @@ func (r *reserve) fill() {
 
 // use calls do once more if it has failed because there are no descriptors left.
 func (r *reserve) use(err error, do func() error) error {
-	if !scarce(err) {
+	if !Scarce(err) {
 		return err
 	}
 	r.mu.Lock()
@@ -57,5 +57,5 @@ func (r *reserve) use(err error, do func() error) error {
 	return do()
 }
 
-// scarce reports whether an error means that this process, or the system, has no descriptors left.
-func scarce(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
+// Scarce reports whether an error means that this process, or the system, has no descriptors left.
+func Scarce(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
