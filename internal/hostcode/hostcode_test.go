@@ -147,3 +147,30 @@ func TestAPanicOfCodeWithoutAResultIsIgnored(t *testing.T) {
 	})
 	<-done
 }
+
+// watched is a context that counts what waits for its end.
+type watched struct {
+	context.Context
+	waiting chan struct{}
+}
+
+func (w watched) Done() <-chan struct{} { return make(chan struct{}) } // so that AfterFunc is used
+
+func (w watched) AfterFunc(func()) (stop func() bool) {
+	w.waiting <- struct{}{}
+	return func() bool {
+		<-w.waiting
+		return true
+	}
+}
+
+func TestAContextHoldsOnToNoCallThatHasReturned(t *testing.T) {
+	t.Parallel()
+	ctx := watched{t.Context(), make(chan struct{}, 1)}
+	if _, err := (Call[int]{Do: func(context.Context) (int, error) { return 7, nil }}).Wait(ctx); err != nil {
+		t.Error(err)
+	}
+	if n := len(ctx.waiting); n > 0 {
+		t.Errorf("%d calls", n)
+	}
+}
