@@ -29,3 +29,11 @@ func TestARecordIsBounded(t *testing.T) {
 		t.Error("what a client waits for is dropped")
 	}
 }
+
+// A client that knows of the exit waits for what comes after it.
+func TestAnExitIsNewsOnce(t *testing.T) {
+	p := &process{exited: &wire.ExitedParams{Seq: 3}}
+	if !p.hasNews(2) || p.hasNews(3) {
+		t.Error("an exit is no news, or is news again")
+	}
+}
