@@ -103,7 +103,7 @@ func (v *supervisor) leaveQueue(e *entry) {
 func (v *supervisor) putQuestion(m protocol.Consult) {
 	if v.asking.actor == nil {
 		m.Discard()
-		v.verdict(protocol.Verdict{Process: m.Process, Plan: m.Plan, Source: messages.DecidedByAbsence, Refusal: shared.Rejected("it needs approval, and " + errNoApproval.Detail)})
+		v.ctx.Send(v.ctx.Self(), protocol.Verdict{Process: m.Process, Plan: m.Plan, Source: messages.DecidedByAbsence, Refusal: shared.Rejected("it needs approval, and " + errNoApproval.Detail)})
 		return
 	}
 	v.ctx.Send(v.asking.actor, m)
