@@ -32,7 +32,7 @@ func (s *Session) Questions(ctx context.Context) (messages.Questions, error) {
 // Decide answers a question. Any caller may, even one that was not asked. The answer is in force when Decide returns without an error. Errors:
 // messages.ErrAlreadyResolved, ErrUnknownQuestion, and ErrInvalidRequest, which leaves the question open.
 func (s *Session) Decide(ctx context.Context, decide messages.Decide) error {
-	_, err := begin[actors.Done](ctx, s, decide.Clone())
+	_, err := begin[actors.Done](ctx, s, messages.Clone(decide))
 	return err
 }
 

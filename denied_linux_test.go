@@ -76,8 +76,7 @@ func granted(t *testing.T, c messages.ExecCommand, d *messages.Denial) messages.
 	if d == nil || d.Grant.Empty() {
 		t.Fatalf("there is nothing to grant: %v", d)
 	}
-	more := d.Grant.Clone()
-	c.SandboxPermissions, c.AdditionalPermissions = messages.PermissionsWithAdditional, &more
+	c.SandboxPermissions, c.AdditionalPermissions = messages.PermissionsWithAdditional, messages.Clone(d.Grant)
 	return c
 }
 

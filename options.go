@@ -79,8 +79,7 @@ func (o *SessionOptions) checkApproval() error {
 	if o.Sandbox == nil {
 		o.Sandbox = &messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}
 	}
-	copied := o.Sandbox.Clone()
-	o.Sandbox = &copied
+	o.Sandbox = messages.Clone(o.Sandbox)
 	if err := cmp.Or(o.Approval.Check(), o.RulesUnreadable.Check(), o.Sandbox.Check(), o.LeastAssurance.Check(), o.Limits.Check()); err != nil {
 		return err
 	}
@@ -131,7 +130,7 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 		o.ProtectedProcesses = DefaultSessionProtectedProcesses
 	}
 	o.ProtectedProcesses = max(o.ProtectedProcesses, 0)
-	o.Environment = o.Environment.Clone()
+	o.Environment = messages.Clone(o.Environment)
 	var err error
 	o.Dir, err = absolute(o.Dir, o.Sandbox.Type == messages.SandboxWorkspaceWrite)
 	return o, err

@@ -271,7 +271,7 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 	if options.Approver != nil {
 		config.Approver = func(ctx context.Context, question messages.Question) (messages.Decision, error) {
 			decision, err := options.Approver.Approve(ctx, question)
-			return decision.Clone(), err
+			return messages.Clone(decision), err
 		}
 	}
 	ctx := context.Background() // it is answered at once

@@ -103,20 +103,20 @@ func plain(ctx context.Context, err error, asked *actors.PID, over error) error 
 // the process lives on and the result names it. An error means that the command never ran, or, if it matches messages.ErrCancelled,
 // that the call was cancelled: if the process already ran it lives on, and the error's Subject is its id.
 func (s *Session) Exec(ctx context.Context, command messages.ExecCommand) (*messages.Result, error) {
-	return begin[*messages.Result](ctx, s, command.Clone())
+	return begin[*messages.Result](ctx, s, messages.Clone(command))
 }
 
 // Run runs a command to its end, with stdout and stderr apart. A timeout is a result, not an error. A context that ends
 // cancels the command: SIGTERM, a short grace, SIGKILL; the result says so. messages.NormalizeRun turns an error into a result.
 func (s *Session) Run(ctx context.Context, command messages.RunCommand) (*messages.RunResult, error) {
-	return begin[*messages.RunResult](ctx, s, command.Clone())
+	return begin[*messages.RunResult](ctx, s, messages.Clone(command))
 }
 
 // Write sends input to a process and waits for output, or, with UntilTaken, until the process has taken the input. If ctx
 // ends, input that was sent stays sent, but a write that waited for its turn sends nothing. With UntilTaken, if not all
 // bytes were taken, Write returns an error beside the result, which says how many were.
 func (s *Session) Write(ctx context.Context, input messages.WriteStdin) (*messages.Result, error) {
-	result, err := begin[*messages.Result](ctx, s, input.Clone())
+	result, err := begin[*messages.Result](ctx, s, messages.Clone(input))
 	if err == nil && input.UntilTaken && result.InputErr != nil {
 		return result, result.InputErr
 	}
@@ -126,7 +126,7 @@ func (s *Session) Write(ctx context.Context, input messages.WriteStdin) (*messag
 // Poll collects output until the process ends or the yield time is over. The first poll after the end gets the rest of the output
 // and the exit code; later ones get an error that matches messages.ErrProcessEnded and holds the record.
 func (s *Session) Poll(ctx context.Context, poll messages.Poll) (*messages.Result, error) {
-	return begin[*messages.Result](ctx, s, poll.Clone())
+	return begin[*messages.Result](ctx, s, messages.Clone(poll))
 }
 
 // Wait waits for the exit of leaders: of one process, of the first of several, or of all. It takes no output. A process that
@@ -134,9 +134,9 @@ func (s *Session) Poll(ctx context.Context, poll messages.Poll) (*messages.Resul
 // order of their exits; it has fewer than the request names if the wait's bound is over. Any number of calls may wait for one process.
 func (s *Session) Wait(ctx context.Context, wait messages.AwaitExit) (messages.Exits, error) {
 	if len(wait.Processes) != 1 {
-		return begin[messages.Exits](ctx, s, wait.Clone())
+		return begin[messages.Exits](ctx, s, messages.Clone(wait))
 	}
-	exit, err := begin[*messages.Exit](ctx, s, wait.Clone())
+	exit, err := begin[*messages.Exit](ctx, s, messages.Clone(wait))
 	if err != nil || !exit.Exited {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (s *Session) Wait(ctx context.Context, wait messages.AwaitExit) (messages.E
 // its own position, and takes nothing from calls that poll or from other readers. With SkipLost a reader that was too slow learns
 // exactly how much it missed.
 func (s *Session) Read(ctx context.Context, read messages.ReadOutput) (*messages.OutputPage, error) {
-	return begin[*messages.OutputPage](ctx, s, read.Clone())
+	return begin[*messages.OutputPage](ctx, s, messages.Clone(read))
 }
 
 // CloseStdin ends the input of a process after the bytes that were written so far.
@@ -171,7 +171,7 @@ func (s *Session) Signal(ctx context.Context, signal messages.Signal) error {
 // Terminate ends a process with its tree and waits until both have ended. A context that ends does not stop the
 // termination.
 func (s *Session) Terminate(ctx context.Context, terminate messages.Terminate) (*messages.EndRecord, error) {
-	return ask[*messages.EndRecord](ctx, s, terminate.Clone())
+	return ask[*messages.EndRecord](ctx, s, messages.Clone(terminate))
 }
 
 // TerminateAll ends all processes that the session has now and waits until they have ended. Later processes are not affected. An error
@@ -202,7 +202,7 @@ func (s *Session) Records(ctx context.Context) (messages.Processes, error) {
 // UpdateEnvironment changes directory, environment, policies and limits for later commands. A directory that does not exist is an
 // error, and then nothing is changed.
 func (s *Session) UpdateEnvironment(ctx context.Context, update messages.UpdateEnvironment) error {
-	update = update.Clone()
+	update = messages.Clone(update)
 	if update.Dir != nil {
 		dir, err := begin[string](ctx, s, actors.ResolveDir{Dir: *update.Dir})
 		if err != nil {

@@ -7,8 +7,8 @@
 //	fmt.Println(result.OutputText()) // as a model reads it
 //
 // All types are plain values with JSON tags. They are never changed after they are sent, so a receiver may keep them and
-// read them from any goroutine; a sender that wants to change one makes a new one. A request with lists, maps or pointers
-// has a Clone, for a receiver whose sender may go on to use them.
+// read them from any goroutine; a sender that wants to change one makes a new one. Clone copies a request for a receiver whose sender
+// may go on to use its lists, maps and pointers.
 //
 // One family of messages lives in one file, named by its verb or noun:
 //

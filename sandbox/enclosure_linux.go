@@ -38,7 +38,7 @@ var lookups = make(chan struct{}, 64)
 
 // Enclose implements ptyio.Spawner.
 func (s *spawner) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
-	c.Policy = c.Policy.Clone()
+	c.Policy = messages.Clone(c.Policy)
 	return s.enclose(ctx, c, func() (*paths.Found, error) { return paths.Find(c, paths.DefaultBounds) })
 }
 
@@ -79,7 +79,7 @@ func (e *enclosure) Check() error { return e.found.Check() }
 // Widen implements ptyio.Enclosure.
 func (e *enclosure) Widen(ctx context.Context, more messages.AdditionalPermissions, dir string) (ptyio.Enclosure, error) {
 	c := e.confinement
-	more = more.Clone()
+	more = messages.Clone(more)
 	c.Additional, c.AdditionalDir = &more, dir
 	return e.spawner.enclose(ctx, c, func() (*paths.Found, error) {
 		if err := e.use(); err != nil {

@@ -42,7 +42,7 @@ type seatbelted struct {
 
 // Enclose implements ptyio.Spawner.
 func (*spawner) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
-	c.Policy = c.Policy.Clone()
+	c.Policy = messages.Clone(c.Policy)
 	found, err := paths.Find(c, paths.DefaultBounds)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (s *seatbelted) Confinement() ptyio.Confinement { return s.confinement }
 // Widen implements ptyio.Enclosure.
 func (s *seatbelted) Widen(_ context.Context, more messages.AdditionalPermissions, dir string) (ptyio.Enclosure, error) {
 	c := s.confinement
-	more = more.Clone()
+	more = messages.Clone(more)
 	c.Additional, c.AdditionalDir = &more, dir
 	found, err := s.found.Widen(more, dir)
 	if err != nil {

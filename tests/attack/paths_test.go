@@ -35,7 +35,7 @@ func atBoth(t *testing.T, test func(*testing.T, *execbus.Runtime, messages.Assur
 // open opens a session whose commands may write in the given directory.
 func (s *scene) open(level messages.Assurance, dir string, more ...func(*execbus.SessionOptions)) (*execbus.Session, error) {
 	s.Helper()
-	policy := s.policy.Clone()
+	policy := messages.Clone(s.policy)
 	options := execbus.SessionOptions{Dir: dir, Sandbox: &policy, LeastAssurance: level, NoLoginShell: true}
 	for _, set := range more {
 		set(&options)

@@ -124,7 +124,7 @@ func locate(ctx context.Context, machine ptyio.Resolver, r policy.Request) map[s
 
 // located are additional permissions for what their paths have led to.
 func located(more messages.AdditionalPermissions, found map[string]messages.Location) messages.AdditionalPermissions {
-	more = more.Clone()
+	more = messages.Clone(more)
 	if more.FileSystem == nil {
 		return more
 	}

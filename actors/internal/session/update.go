@@ -26,7 +26,7 @@ func (v *supervisor) update(m messages.UpdateEnvironment) {
 		next.Approval = *m.Approval
 	}
 	if m.Sandbox != nil {
-		next.Sandbox = m.Sandbox.Clone()
+		next.Sandbox = messages.Clone(*m.Sandbox)
 	}
 	if m.LeastAssurance != nil {
 		next.Least = *m.LeastAssurance
