@@ -301,9 +301,6 @@ func (a *approval) resolved(q *question, v protocol.Verdict) {
 // leave answers everyone when the actor itself ends.
 func (a *approval) leave() {
 	a.ctx.Unwatch(a.Rulebook)
-	if a.calling.leave != nil {
-		a.calling.leave()
-	}
 	refusal := shared.Rejected("its session has ended, or nobody is left to ask")
 	for _, q := range slices.Clone(a.queue) {
 		v := protocol.Verdict{Plan: q.first().Plan, Source: messages.DecidedByAbsence, Refusal: refusal}
