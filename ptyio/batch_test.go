@@ -2,7 +2,9 @@ package ptyio
 
 import (
 	"os"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/execbus/execbus/messages"
@@ -57,6 +59,37 @@ func TestAFewFloodsAreReadAtATimeAndOtherOutputDoesNotWaitForThem(t *testing.T) 
 	}
 	for range cap(gathering) - 1 {
 		<-gathering
+	}
+}
+
+func TestAFloodIsReadOnlyWhereFewAre(t *testing.T) {
+	var pipe [2]int
+	if err := pipe2(pipe[:]); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(pipe[0])
+	defer syscall.Close(pipe[1])
+	for name, read := range map[string]func() int{
+		"fill":   func() int { n, _ := fill(pipe[0], make([]byte, 1), true); return n },
+		"gather": func() int { return gather(pipe[0], make([]byte, 1)) },
+	} {
+		_, _ = syscall.Write(pipe[1], []byte("x"))
+		synctest.Test(t, func(t *testing.T) {
+			defer func(was chan struct{}) { gathering = was }(gathering)
+			gathering = make(chan struct{}, 1)
+			gathering <- struct{}{}
+			got := -1
+			go func() { got = read() }()
+			synctest.Wait()
+			if got != -1 {
+				t.Errorf("%s read %d bytes although another flood is read", name, got)
+			}
+			<-gathering
+			synctest.Wait()
+			if got != 1 || len(gathering) != 0 {
+				t.Errorf("%s read %d bytes, and %d floods count", name, got, len(gathering))
+			}
+		})
 	}
 }
 
