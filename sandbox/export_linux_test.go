@@ -10,7 +10,7 @@ import (
 // Impatient returns options with other times: how often a warden is looked at, and how long its start and its end may take.
 func Impatient(o Options, watch, hello, end time.Duration) Options {
 	o.timeouts = host.DefaultTimeouts()
-	o.timeouts.Watch, o.timeouts.Send, o.timeouts.Hello, o.timeouts.Close = watch, 10*watch, hello, end
+	o.timeouts.Watch, o.timeouts.Execute, o.timeouts.Send, o.timeouts.Hello, o.timeouts.Close = watch, 4*watch, 10*watch, hello, end
 	return o
 }
 

@@ -13,8 +13,8 @@
 //	process.serve    reads the replies: started or failed, exited, ended
 //
 // A warden that dies is buried: what has the marks of its trees is killed, and each leader's end is reported. While a warden has leaders,
-// it is looked at once a second: a start that hangs is killed, a warden that a command has stopped is continued, and one that does
-// nothing in spite of that is killed.
+// it is looked at once a second: one that a command has stopped is continued, and one that is stopped again and again is killed. A warden
+// that does not read for ten seconds counts as dead.
 //
 // The host's locks guard tables for moments. They are not messages, because a start needs an answer at once.
 package host

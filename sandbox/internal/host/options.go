@@ -39,13 +39,16 @@ type Timeouts struct {
 	Send time.Duration
 	// Last is how long the request to end everything may wait behind a message that the warden does not read.
 	Last time.Duration
+	// Execute is how long the kernel may take to execute a program; a cold disk takes less. Then the start fails.
+	Execute time.Duration
 	// Watch is the pause between two looks at a warden with leaders.
 	Watch time.Duration
 }
 
 // DefaultTimeouts are those of every host but some tests.
 func DefaultTimeouts() Timeouts {
-	return Timeouts{Hello: 10 * time.Second, Close: 6 * time.Second, Send: 10 * time.Second, Last: time.Second, Watch: time.Second}
+	return Timeouts{Hello: 10 * time.Second, Close: 6 * time.Second, Send: 10 * time.Second, Last: time.Second,
+		Execute: 4 * time.Second, Watch: time.Second}
 }
 
 func errClosed() error {

@@ -49,12 +49,8 @@ type process struct {
 	dead    bool
 	reaped  bool  // or it is about to be reaped
 	failed  error // why a dead warden never greeted
-	watched bool  // it is looked at again and again
+	watched bool  // it is continued again and again
 	stops   int   // how many looks in a row found it stopped
-	killed  int   // pid of the last start that was killed because it hangs
-
-	hanging procs.Unexecuted // the start that the last look found waiting; it and looks belong to the watch
-	looks   int              // how many looks in a row found it
 }
 
 // leader is a leader in the table, from the request to start it until its tree has ended.
@@ -62,7 +58,6 @@ type leader struct {
 	process *process
 	id      uint64
 	spec    ptyio.Start
-	asked   time.Time
 	reply   chan error // the answer to the start; room for one
 	pid     int        // the rest is set before that answer
 	mark    tree.Mark
@@ -122,7 +117,7 @@ func (p *process) request(ctx context.Context, spec ptyio.Start, bounds *bounds)
 	if err := p.awaitReady(ctx); err != nil {
 		return nil, err
 	}
-	request, files := startRequest(spec, bounds)
+	request, files := p.startRequest(spec, bounds)
 	e, level := enclosed(spec)
 	if request.Level = level; level != confine.None {
 		var err error
@@ -140,7 +135,7 @@ func (p *process) request(ctx context.Context, spec ptyio.Start, bounds *bounds)
 		files = append(files, rules)
 		request.Files = len(files)
 	}
-	l := &leader{process: p, spec: spec, asked: time.Now(), reply: make(chan error, 1), over: make(chan struct{}), enforced: enforced(e, spec.Limits)}
+	l := &leader{process: p, spec: spec, reply: make(chan error, 1), over: make(chan struct{}), enforced: enforced(e, spec.Limits)}
 	l.spec.Argv, l.spec.Env, l.spec.Files, l.spec.Sandbox = nil, nil, nil, nil // they may be large
 	if err := p.enter(l); err != nil {
 		return nil, err
@@ -208,7 +203,7 @@ func (p *process) retire() {
 // start may live.
 func (l *leader) abandon(ctx context.Context) (ptyio.Leader, error) {
 	l.process.mu.Lock()
-	alive := l.pid != 0 && !l.abandoned // a start that was killed was abandoned earlier
+	alive := l.pid != 0
 	l.abandoned = !alive
 	l.process.mu.Unlock()
 	if alive {
@@ -226,9 +221,9 @@ func (l *leader) abandon(ctx context.Context) (ptyio.Leader, error) {
 }
 
 // startRequest sends each file once, even if it becomes several of the child's descriptors.
-func startRequest(spec ptyio.Start, bounds *bounds) (*wire.Start, []*os.File) {
+func (p *process) startRequest(spec ptyio.Start, bounds *bounds) (*wire.Start, []*os.File) {
 	request := &wire.Start{Program: spec.Program, Argv: spec.Argv, Env: spec.Env, Dir: spec.Dir, TTY: spec.TTY,
-		Keep: spec.Keep, Grace: spec.Grace, FDs: make([]int, len(spec.Files)), Ruleset: -1}
+		Keep: spec.Keep, Grace: spec.Grace, Patience: p.options.Timeouts.Execute, FDs: make([]int, len(spec.Files)), Ruleset: -1}
 	var files []*os.File
 	for i, file := range spec.Files {
 		position := -1
@@ -420,13 +415,6 @@ func (p *process) dispatch(reply wire.Reply) {
 	}
 	if reply.Started != nil {
 		l.pid, l.mark = reply.Started.PID, tree.Mark(reply.Started.Mark)
-		if l.pid == p.killed {
-			p.killed = 0 // the pid may be used again
-			if !l.abandoned {
-				l.abandoned = true
-				l.reply <- errHung(l.spec.Program, p.options.Timeouts.Watch)
-			}
-		}
 	}
 	l.exited = l.exited || reply.Exited != nil
 	abandoned, exited := l.abandoned, l.exited
@@ -437,6 +425,8 @@ func (p *process) dispatch(reply wire.Reply) {
 	case abandoned && reply.Started != nil:
 		l.EndTree(0)
 	case abandoned:
+	case reply.Failed != nil && reply.Failed.Step != "" && reply.Failed.Errno == unix.ETIMEDOUT:
+		l.reply <- errHung(l.spec.Program, p.options.Timeouts.Execute)
 	case reply.Failed != nil:
 		l.reply <- stepError(reply.Failed.Step, reply.Failed.Errno)
 	default:
@@ -566,19 +556,10 @@ func (p *process) close() {
 	<-p.gone
 }
 
-// A start hangs if its program's file system does not answer. The host has opened the program's file before, but the file system may
-// have stopped answering since, a script's interpreter may not answer, or a command may have stopped the child before it executed the
-// program. So a child is killed when that many looks in a row have found it waiting; a cold disk takes less time. If the warden still
-// does not answer after that, it is treated as dead.
-//
-// A command may also stop the warden: both belong to the same user. The kernel continues the warden for every message of the host,
-// but not for the exit of a child. A warden that was found stopped several times in a row is being stopped again and again, and is
-// treated as dead.
-const (
-	maxHungLooks = 4
-	maxDeadLooks = 10
-	maxStops     = 5
-)
+// maxStops is how many looks in a row may find the warden stopped. A command may stop the warden: both belong to the same user. The
+// kernel continues the warden for every message of the host, but not for the exit of a child. After so many looks a command is stopping
+// it again and again, and the warden is treated as dead.
+const maxStops = 5
 
 // watchLater makes sure that the warden is looked at while it has leaders. It is called with p.mu held.
 func (p *process) watchLater() {
@@ -590,7 +571,6 @@ func (p *process) watchLater() {
 
 // watch is one look at the warden.
 func (p *process) watch() {
-	p.watchStart()
 	stopped := hasStopped(p.pidfd)
 	p.mu.Lock()
 	p.watched = !p.dead && len(p.leaders) > 0
@@ -611,47 +591,12 @@ func (p *process) watch() {
 	}
 }
 
-// watchStart looks at the start under way.
-func (p *process) watchStart() {
-	if !p.waitedFor(p.options.Timeouts.Watch) {
-		p.looks = 0
-		return
-	}
-	child, found := procs.FindUnexecuted(p.pid)
-	if !found { // or it is running now, which says nothing about the next look
-		return
-	}
-	if child != p.hanging {
-		p.hanging, p.looks = child, 0
-	}
-	p.looks++
-	switch {
-	case p.looks == maxHungLooks:
-		p.mu.Lock()
-		p.killed = child.PID
-		p.mu.Unlock()
-		_ = child.Kill()
-	case p.looks >= maxDeadLooks:
-		p.kill()
-	}
-}
-
-// waitedFor reports whether a start has been unanswered for this long.
-func (p *process) waitedFor(long time.Duration) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, l := range p.leaders {
-		if l.pid == 0 && time.Since(l.asked) > long {
-			return true
-		}
-	}
-	return false
-}
-
-func errHung(program string, pause time.Duration) error {
+// errHung is the error of a start that the warden has given up. The host has opened the program's file before, but its file system may
+// have stopped answering since, a script's interpreter may not answer, or a command may have stopped the child before the execution.
+func errHung(program string, patience time.Duration) error {
 	return &messages.Error{Code: messages.ErrSpawnFailed, Op: "spawn", Subject: program,
 		Detail: fmt.Sprintf("the system could not execute it within %v: its file system, or that of its interpreter, does not answer; try again when it does",
-			maxHungLooks*pause)}
+			patience)}
 }
 
 // hasStopped reports whether a child was stopped since the last call and still is.

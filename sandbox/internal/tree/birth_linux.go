@@ -131,12 +131,34 @@ func (t *Tree) Prompt(most time.Duration) bool { return t.child.Prompt(most) }
 // Died reports whether the leader has ended. Executed must not have been called.
 func (t *Tree) Died() bool { return t.child.Died() }
 
+// Runs reports whether a leader that has not executed its program is running, or would if a processor were free.
+func (t *Tree) Runs() bool {
+	p, err := procs.Read(t.child.PID)
+	return err == nil && p.State == 'R'
+}
+
+// GiveUp kills a leader that has not executed its program. Executed then returns ETIMEDOUT, unless it has just done so.
+func (t *Tree) GiveUp() {
+	t.forest.mu.Lock()
+	defer t.forest.mu.Unlock()
+	if t.child != nil {
+		t.givenUp = true
+		_ = t.child.Kill()
+	}
+}
+
 // Executed waits until the leader has executed its program. After an error, a *birth.Error, nothing is left of the tree. A leader
-// that was killed before the execution counts as started and exits at once. Executed must be called once.
+// that somebody else killed before the execution counts as started and exits at once. Executed must be called once.
 func (t *Tree) Executed() error {
 	err := t.child.Wait()
+	t.forest.mu.Lock()
+	givenUp := t.givenUp
+	t.forest.mu.Unlock()
 	if failed, ok := errors.AsType[*birth.Error](err); ok && failed.Errno == 0 {
 		err = nil
+		if givenUp {
+			err = &birth.Error{Step: failed.Step, Index: failed.Index, Errno: unix.ETIMEDOUT}
+		}
 	}
 	if t.isolated != nil && err == nil {
 		t.isolated.found(t.pid)

@@ -3,13 +3,9 @@ package tree
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
-	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -57,51 +53,4 @@ func TestEachThreadHasItsOwnList(t *testing.T) {
 			t.Error("a child of another thread is listed with those of the first")
 		}
 	})
-}
-
-func TestAChildOfAnyThreadIsFound(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))  // one is kept by the thread that forks until it has the child's program
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would wait for that thread, and this test with it
-	runtime.GC()
-	folder := t.TempDir()
-	program := filepath.Join(folder, "script")
-	interpreter := filepath.Join(folder, "interpreter")
-	text, err := os.ReadFile("/bin/sh")
-	if err == nil {
-		err = os.WriteFile(interpreter, text, 0o755)
-	}
-	if err == nil {
-		err = os.WriteFile(program, []byte("#!"+interpreter+"\n"), 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	lease, err := os.Open(interpreter)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lease.Close()
-	if _, err := unix.FcntlInt(lease.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
-		t.Skipf("no leases here: %v", err)
-	}
-	born := make(chan struct{})
-	go onAnotherThread(func() {
-		defer close(born)
-		pid, err := syscall.ForkExec(program, []string{"script"}, &syscall.ProcAttr{})
-		if err == nil {
-			_, _ = syscall.Wait4(pid, nil, 0, nil)
-		}
-	})
-	for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if child, found := procs.FindUnexecuted(os.Getpid()); found {
-			_ = child.Kill()
-			break
-		}
-		if time.Now().After(late) {
-			_ = lease.Close()
-			t.Error("it was not found")
-			break
-		}
-	}
-	<-born
 }

@@ -38,6 +38,7 @@ type Tree struct {
 	pidfd  *os.File // of Watch
 	// child is the leader until it has executed its program; after that it is nil. forest.mu guards the change.
 	child    *birth.Child
+	givenUp  bool          // it was killed because it hung; guarded by forest.mu
 	executed chan struct{} // closed when it has executed its program, or never will
 	// No member began before this: clock ticks after boot.
 	earliest uint64

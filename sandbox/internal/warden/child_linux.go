@@ -29,7 +29,7 @@ type child struct {
 
 // begun attends to a birth. Its descriptors stay open until the program is executed: the child may share our table of them.
 func (w *warden) begun(n *child) {
-	n.start = start{id: n.start.id, spec: &wire.Start{Level: n.start.spec.Level}, files: n.start.files, unshared: n.start.unshared,
+	n.start = start{id: n.start.id, spec: &wire.Start{Level: n.start.spec.Level, Patience: n.start.spec.Patience}, files: n.start.files, unshared: n.start.unshared,
 		leave: n.start.leave} // the rest may be large
 	n.begun = time.Now()
 	w.children = append(w.children, n)
@@ -60,10 +60,21 @@ func (w *warden) attend() (left bool) {
 	return len(waiting) > 0
 }
 
-// outlast looks after a birth until it is over. It does not wait in the kernel, because that would take a thread for each.
+// outlast looks after a birth until it is over. It does not wait in the kernel, because that would take a thread for each. It gives up
+// a birth that has not been seen running for half of the start's patience, once that is over. A cold disk takes less, and on a busy
+// machine a birth can take longer.
 func (w *warden) outlast(n *child) {
+	ran, givenUp := n.begun, false
 	for !n.tree.Prompt(0) && !n.tree.Died() {
-		<-time.After(min(time.Since(n.begun)/8, longestLook))
+		age, half := time.Since(n.begun), n.start.spec.Patience/2
+		if age < half || n.tree.Runs() {
+			ran = time.Now()
+		}
+		if !givenUp && time.Since(ran) >= half {
+			givenUp = true
+			n.tree.GiveUp()
+		}
+		<-time.After(min(age/8, longestLook))
 	}
 	w.proceed(start{born: n, failed: n.conclude()})
 }

@@ -39,6 +39,8 @@ type Start struct {
 	Dir       string
 	TTY, Keep bool
 	Grace     time.Duration
+	// Patience is how long the kernel may take to execute the program. After that the start fails with ETIMEDOUT.
+	Patience time.Duration
 	// Files counts the descriptors sent along. FDs maps the child's numbers, from 0 on, to their positions; -1 is closed.
 	Files int
 	FDs   []int
@@ -136,6 +138,7 @@ func (m *Start) code(c *coder) {
 	flag(c, &m.TTY)
 	flag(c, &m.Keep)
 	number(c, &m.Grace)
+	number(c, &m.Patience)
 	number(c, &m.Files)
 	list(c, &m.FDs, number)
 	list(c, &m.Groups, number)
