@@ -88,14 +88,15 @@
 //
 // A birth may hang all the same, because the file system stopped answering a moment later, because a script's interpreter
 // does not answer, or because a command has stopped the child. Neither other starts nor Go's garbage collector wait for
-// such a birth. The host kills a child of a warden after at most five seconds for each such start, and the start fails.
-// With the direct spawner the birth hangs for as long as the file system does, and costs a thread.
+// such a birth. The warden kills a child that has not executed its program within four seconds and has not run in the last two of
+// them, and the start fails. Where a kernel refuses our clone (see below) such a start holds up those behind it. With the direct
+// spawner the birth hangs for as long as the file system does, and costs a thread.
 //
 // An isolated start first looks at the protected names. It fails after 10 s if their file system does not answer, and so do
 // those behind it under the same policy.
 //
 // Requests to a warden wait in a queue. It holds at most 8 MiB of starts with 256 descriptors; further starts wait for
-// room, and are refused when nothing has moved for 10 s. It also holds 8,192 signals, equal ones counted once. There is
+// room. A warden that reads nothing for 10 s counts as dead. The queue also holds 8,192 signals, equal ones counted once. There is
 // always room for the end of a tree.
 //
 // # When something dies

@@ -40,7 +40,7 @@ func startWarden(options Options) (*process, error) {
 	if _, err = unix.Write(pair[0], []byte(warden.Greeting)); err != nil {
 		return nil, errors.Join(fmt.Errorf("greet the warden: %w", err), stderr.Close(), unix.Close(pair[0]))
 	}
-	if p.conn, err = wire.NewConn(pair[0], options.Timeouts.Send, nil); err != nil {
+	if p.conn, err = wire.NewConn(pair[0], options.Timeouts.Send); err != nil {
 		return nil, errors.Join(err, stderr.Close())
 	}
 	if err := p.exec(theirs, theirStderr); err != nil {

@@ -18,7 +18,7 @@ func TestABirthIsNotReportedWhileTheStartIsStillSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := wire.NewConn(pair[0], time.Minute, nil)
+	conn, err := wire.NewConn(pair[0], time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

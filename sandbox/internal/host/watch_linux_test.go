@@ -23,7 +23,7 @@ func connected(t *testing.T) (*process, *leader) {
 		t.Fatal(err)
 	}
 	_ = unix.Close(pair[1])
-	conn, err := wire.NewConn(pair[0], time.Minute, nil)
+	conn, err := wire.NewConn(pair[0], time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

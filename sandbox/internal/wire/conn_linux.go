@@ -34,7 +34,6 @@ type Conn struct {
 	raw      syscall.RawConn
 	await    func() error // waits until there is something to receive; nil: Go's poller does
 	patience time.Duration
-	persist  func() bool // reports whether to go on waiting after that; may be nil
 
 	// sending keeps a message with its descriptors, and the stream in order. A message to a goroutine would only move the wait
 	// for the socket there, and need a second queue with a second bound.
@@ -54,11 +53,11 @@ type batch struct {
 }
 
 // NewConn takes over a connected stream socket. If the other side reads nothing of a message for the time of patience, the
-// connection breaks, unless persist returns true: then the wait begins again. Zero means no limit.
-func NewConn(fd int, patience time.Duration, persist func() bool) (*Conn, error) {
+// connection breaks. Zero means no limit.
+func NewConn(fd int, patience time.Duration) (*Conn, error) {
 	c, err := newConn(fd, true)
 	if err == nil {
-		c.patience, c.persist = patience, persist
+		c.patience = patience
 	}
 	return c, err
 }
@@ -136,7 +135,6 @@ func (c *Conn) write(text []byte, fds []int) error {
 		switch {
 		case err == nil:
 			sent, rights = sent+n, nil // the kernel takes descriptors with the first byte
-		case errors.Is(err, os.ErrDeadlineExceeded) && c.persist != nil && c.persist():
 		case sent == 0 && !over(err):
 			return err
 		default:

@@ -19,10 +19,10 @@ func pair(t *testing.T, patience time.Duration) (a, b *Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err = NewConn(fds[0], patience, nil); err != nil {
+	if a, err = NewConn(fds[0], patience); err != nil {
 		t.Fatal(err)
 	}
-	if b, err = NewConn(fds[1], 0, nil); err != nil {
+	if b, err = NewConn(fds[1], 0); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _, _ = a.Close(), b.Close() })

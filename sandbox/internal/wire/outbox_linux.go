@@ -23,8 +23,8 @@ const (
 	realTime = 32
 )
 
-// ErrFull says that the queue is full and does not move.
-var ErrFull = errors.New("too many requests wait for a warden that does not read")
+// ErrFull says that too many signals wait.
+var ErrFull = errors.New("too many signals wait for a warden that does not read")
 
 // Outbox sends the host's requests. Its own goroutine writes them, so that callers do not wait for the socket. Signals and ends have
 // room of their own and overtake the starts that wait.
@@ -78,8 +78,8 @@ func NewOutbox(conn *Conn) *Outbox {
 	return o
 }
 
-// Start queues a start, a plan or the withdrawal of a plan. It waits for room until ctx ends, or until the queue has not moved for
-// the connection's patience. If the request cannot be written later, failed is called with the reason. The files are
+// Start queues a start, a plan or the withdrawal of a plan. It waits for room until ctx ends or the connection
+// breaks. If the request cannot be written later, failed is called with the reason. The files are
 // used until Holds is false, or the request was withdrawn.
 func (o *Outbox) Start(ctx context.Context, request *Request, failed func(error), files ...*os.File) error {
 	text, err := encode(make([]byte, 0, request.room()), request)
@@ -92,8 +92,10 @@ func (o *Outbox) Start(ctx context.Context, request *Request, failed func(error)
 		if moved == nil {
 			return err
 		}
-		if err := o.await(ctx, moved); err != nil {
-			return err
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
@@ -112,23 +114,6 @@ func (o *Outbox) queue(w *waiting) (moved <-chan struct{}, err error) {
 	o.bytes, o.files = o.bytes+len(w.text), o.files+len(w.files)
 	o.rouse()
 	return nil, nil
-}
-
-func (o *Outbox) await(ctx context.Context, moved <-chan struct{}) error {
-	var late <-chan time.Time
-	if o.conn.patience > 0 {
-		timer := time.NewTimer(o.conn.patience)
-		defer timer.Stop()
-		late = timer.C
-	}
-	select {
-	case <-moved:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-late:
-		return ErrFull
-	}
 }
 
 // Withdraw removes a start that has not begun to be written, and reports whether it did.
