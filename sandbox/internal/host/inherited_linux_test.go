@@ -36,6 +36,36 @@ func TestEachPartOfTheStateIsRead(t *testing.T) {
 	}
 }
 
+func TestEveryRightCounts(t *testing.T) {
+	const status = "Name:\tx\nUmask:\t0022\nUid:\t1\nGid:\t2\nFDSize:\t64\nGroups:\t3\nNStgid:\t4\nCapInh:\t0\nCapPrm:\t5\n" +
+		"NoNewPrivs:\t0\nSeccomp:\t0\nSeccomp_filters:\t6\nSpeculation_Store_Bypass:\tx\n"
+	rights := func(text string) string {
+		file, err := os.Create(t.TempDir() + "/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if _, err := file.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		r := newStateReader()
+		defer r.close()
+		own := r.status
+		defer func() { r.status = own }()
+		r.status = int(file.Fd())
+		return r.read(false).rights
+	}
+	before := rights(status)
+	for _, right := range []string{"Uid:\t1", "Gid:\t2", "Groups:\t3", "CapInh:\t0", "CapPrm:\t5", "NoNewPrivs:\t0", "Seccomp_filters:\t6"} {
+		if rights(strings.Replace(status, right, right+"7", 1)) == before {
+			t.Errorf("it makes no difference that %q has changed", right)
+		}
+	}
+	if rights(strings.Replace(status, "NStgid:\t4", "NStgid:\t5", 1)) != before {
+		t.Error("what gives no right counts")
+	}
+}
+
 func TestTheRestIsReadAgainWhenItIsStale(t *testing.T) {
 	r := newStateReader()
 	defer r.close()

@@ -2,8 +2,11 @@ package host
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,5 +84,22 @@ func TestOneReplyMayTellTheWholeLifeOfATree(t *testing.T) {
 	p.dispatch(wire.Reply{ID: 1, Started: &wire.Started{PID: 7}, Exited: &tree.Status{}, Left: 2, Ended: &tree.Report{}})
 	if want := []string{"born", "exited", "left 2", "ended"}; !slices.Equal(told, want) || len(l.reply) != 1 {
 		t.Errorf("%v, %d answers", told, len(l.reply))
+	}
+}
+
+func TestOnlyStopsInARowCount(t *testing.T) {
+	pidfd := -1
+	sleeper := exec.Command("sleep", "1000")
+	sleeper.SysProcAttr = &syscall.SysProcAttr{PidFD: &pidfd}
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() }()
+	p := newProcess(Options{Timeouts: DefaultTimeouts()}, nil)
+	p.pid, p.pidfd = sleeper.Process.Pid, os.NewFile(uintptr(pidfd), "pidfd")
+	defer p.pidfd.Close()
+	p.stops = maxStops - 1
+	if p.watch(); p.stops != 0 {
+		t.Errorf("it runs, and was found stopped %d times in a row", p.stops)
 	}
 }

@@ -499,3 +499,20 @@ func TestSocketsAreFoundOrAGap(t *testing.T) {
 		t.Errorf("%v, %v", f.Gaps, f.Plan.Sockets)
 	}
 }
+
+// Who may not reach a path now may get there later, as a command or as another user.
+func TestADeniedPathThatCannotBeReachedIsDeniedAllTheSame(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("skipped: root reaches every path")
+	}
+	dir := tree(t, "work/", "closed/secret=x")
+	if err := os.Chmod(dir+"/closed", 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(dir+"/closed", 0o755) })
+	c := workspace(dir + "/work")
+	c.Policy.DeniedReads = []string{dir + "/closed/secret"}
+	if found := find(t, c); found.Denies() != dir+"/closed/secret" {
+		t.Errorf("denied is %q", found.Denies())
+	}
+}
