@@ -500,7 +500,7 @@ func TestSocketsAreFoundOrAGap(t *testing.T) {
 	}
 }
 
-// Who may not reach a path now may get there later, as a command or as another user.
+// A process that may not reach a path now may get there later.
 func TestADeniedPathThatCannotBeReachedIsDeniedAllTheSame(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("skipped: root reaches every path")
