@@ -237,3 +237,14 @@ func TestASearchThatNeverSettlesClaimsNothing(t *testing.T) {
 		t.Errorf("%v, %+v", left, tree.treeReport(left, nil))
 	}
 }
+
+func TestATreeIsNotOverWhileAnOrphanMayBelongToIt(t *testing.T) {
+	f, said := newTestSubreaper(t), make(chan report, 10)
+	leader, end := startReader(t, f, func(r report) { said <- r })
+	if leader.endsWithout([]orphan{{Process: procs.Process{PID: 1}, trees: []*Tree{leader}}}) {
+		t.Error("it is over")
+	}
+	end()
+	exit(t, leader)
+	expect(t, said, report{"over", Status{Exited, 3}})
+}
