@@ -146,8 +146,11 @@ func (p *process) handle(message any) {
 		p.jobDone(m)
 	case protocol.Retire:
 		p.ctx.Stop(p.ctx.Self())
-	default:
+	case protocol.Slot, protocol.StartWaits, protocol.Verdict, protocol.ChildEvent, planned, spawnFailed, judgeNow, dropOutput, endOverdue,
+		inputOverdue, runDrained, system.WorkFailed:
 		p.internal(message)
+	default:
+		p.ctx.Unexpected()
 	}
 }
 
