@@ -1,6 +1,10 @@
 package session
 
 import (
+	"cmp"
+	"math/rand/v2"
+	"strings"
+
 	"github.com/execbus/execbus/actors/internal/process"
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
@@ -256,3 +260,105 @@ func (v *supervisor) pause(change int) {
 	}
 	v.ctx.Respond(protocol.Done{})
 }
+
+// endOwner ends the processes of an owner. Its calls need not wait for that.
+func (v *supervisor) endOwner(owner string) {
+	v.terminateEach(messages.TerminatedByOwner, func(e *entry) bool { return owner != "" && e.info.Owner == owner })
+	v.cancelCallsOf(owner)
+}
+
+// cancelCallsOf cancels the calls that wait for processes of an owner.
+func (v *supervisor) cancelCallsOf(owner string) {
+	for _, e := range v.entries {
+		if owner != "" && e.info.Owner == owner {
+			v.ctx.Send(e.actor, protocol.CancelCalls{})
+		}
+	}
+}
+
+// update replaces the settings of later commands.
+func (v *supervisor) update(m messages.UpdateEnvironment) {
+	next := *v.settings
+	if m.Dir != nil {
+		next.Dir = v.settings.Within(*m.Dir)
+		if strings.ContainsRune(next.Dir, 0) {
+			v.ctx.Respond(shared.BadField("dir", "it contains a NUL byte; remove it", ""))
+			return
+		}
+	}
+	if m.Environment != nil {
+		next.Environment = *m.Environment
+	}
+	if m.Approval != nil {
+		next.Approval = *m.Approval
+	}
+	if m.Sandbox != nil {
+		next.Sandbox = messages.Clone(*m.Sandbox)
+	}
+	if m.LeastAssurance != nil {
+		next.Least = *m.LeastAssurance
+	}
+	if m.Limits != nil {
+		next.Limits = *m.Limits
+	}
+	if err := cmp.Or(next.Approval.Check(), next.Sandbox.Check(), next.Least.Check(), next.Limits.Check()); err != nil {
+		v.ctx.Respond(err)
+		return
+	}
+	built := next.Built()
+	if m.Environment != nil && built.EnvError != nil { // every later command would fail
+		v.ctx.Respond(built.EnvError)
+		return
+	}
+	if m.Sandbox != nil || m.LeastAssurance != nil {
+		v.settings.Enclosing.Over()
+		built.Enclose(v.ctx.Detach, v.Spawner, v.Protected)
+	}
+	v.settings = built
+	v.ctx.Respond(protocol.Done{})
+}
+
+// Process ids are from this range.
+const (
+	firstID = 1_000
+	endID   = 100_000
+)
+
+// ids counts up from a random start, or from the first, so that none is reused soon.
+type ids struct {
+	random bool
+	next   messages.ProcessID // zero before the first
+}
+
+// reserve gives an id that neither a process nor a record has.
+func (v *supervisor) reserve() messages.ProcessID {
+	n := &v.ids
+	if n.next == 0 {
+		n.next = firstID
+		if n.random {
+			n.next += messages.ProcessID(rand.IntN(endID - firstID))
+		}
+	}
+	for {
+		id := n.next
+		if n.next++; n.next == endID {
+			n.next = firstID
+		}
+		if v.entries[id] == nil && v.records.find(id) == nil {
+			return id
+		}
+	}
+}
+
+// From a supervisor to itself.
+type (
+	expireRecords struct{}
+	// planOverdue says that a question has waited long enough for the plan of an earlier command.
+	planOverdue struct{}
+	// teardownOver says that a tree which is being ended has held a start back for long enough.
+	teardownOver struct{ id messages.ProcessID }
+	// slotOverdue says that a start has waited long enough for a slot that was about to be free.
+	slotOverdue struct{ id messages.ProcessID }
+	// takeoverOverdue says that the rest of a crashed process has not ended in time.
+	takeoverOverdue struct{ id messages.ProcessID }
+)
