@@ -142,6 +142,8 @@ type member struct {
 	value []byte
 }
 
+var errValues = fmt.Errorf("there are more than %d values", MaxValues)
+
 // members checks that text is one JSON object within the bounds, and returns its members. Unlike encoding/json it refuses text that is
 // not UTF-8, too many or too deeply nested values, and names that occur twice, because two readers might choose different values.
 func members(text []byte) (list []member, err error) {
@@ -153,6 +155,7 @@ func members(text []byte) (list []member, err error) {
 	}
 	var open []map[string]bool // the names of each object around the token; nil for an array
 	values, begin := -1, 0     // the object itself does not count
+	names := 0                 // more than values only if the text is not JSON
 	for t := tokens.NewTokenizer(text); t.Next(); {
 		end := len(text) - t.Remaining()
 		inside := len(open) - 1
@@ -176,6 +179,9 @@ func members(text []byte) (list []member, err error) {
 			open = append(open, nil)
 		case t.IsKey && inside >= 0 && open[inside] != nil && t.Value.String():
 			name := unquote(t.Value)
+			if names++; names > MaxValues {
+				return nil, errValues
+			}
 			if open[inside][name] {
 				return nil, fmt.Errorf("the name %.40q occurs twice in one object", name)
 			}
@@ -185,7 +191,7 @@ func members(text []byte) (list []member, err error) {
 			continue
 		}
 		if values++; values > MaxValues {
-			return nil, fmt.Errorf("there are more than %d values", MaxValues)
+			return nil, errValues
 		}
 		if len(open) > MaxDepth {
 			return nil, fmt.Errorf("it is nested deeper than %d levels", MaxDepth)

@@ -38,6 +38,10 @@ func TestWhatIsNoMessageIsRefused(t *testing.T) {
 	deep := strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth)
 	numbers := func(n int) string { return "[" + strings.Repeat("1,", n-1) + "1]" }
 	many := numbers(MaxValues - 1) // beside them, the array and the method count
+	var names strings.Builder
+	for i := range MaxValues + 1 {
+		fmt.Fprintf(&names, ` "%x"`, i)
+	}
 	for text, why := range map[string]string{
 		``: "not a JSON object", `[]`: "a batch", `"x"`: "not a JSON object", ` [{"id":1,"method":"m"}]`: "a batch",
 		`{"id":1,"method":"m"`: "ends too early", `{"id":1,"method":"m}`: "ends too early", `{"id":1,,}`: "not JSON at byte 8",
@@ -49,6 +53,7 @@ func TestWhatIsNoMessageIsRefused(t *testing.T) {
 		`{"method":"m","params":{"a":{"b":1,"\u0062":2}}}`: "occurs twice",
 		`{"method":"m","params":` + deep + `}`:             "nested deeper",
 		`{"method":"m","params":` + many + `}`:             "more than",
+		`{` + names.String():                               "more than",
 		`{"id":true,"method":"m"}`:                         `"id" is neither`,
 		`{"id":-,"method":"m"}`:                            "not JSON",
 		`{"id":[1],"method":"m"}`:                          `"id" is neither`,
