@@ -69,7 +69,7 @@ func newTestSubreaper(t *testing.T) *Forest {
 // exit waits until a leader has exited, and reports that as the warden does.
 func exit(t *testing.T, leader *Tree) {
 	t.Helper()
-	for n := 0; n == 0; {
+	for n := 0; n <= 0; { // a signal of Go's scheduler may interrupt a poll
 		n, _ = unix.Poll([]unix.PollFd{{Fd: int32(leader.PIDFD()), Events: unix.POLLIN}}, int(patience/time.Millisecond))
 	}
 	leader.Exit()
