@@ -120,9 +120,7 @@ func TestAKeyThatIsASignalGoesThroughATerminalWhoseInputIsTaken(t *testing.T) {
 		r.write(t, "\x03")
 		r.write(t, "\n") // a shell that is just beginning to read runs its trap after that
 		r.awaitOutput(t, "INT")
-		if !strings.Contains(r.text(), "^C") { // the terminal's own echo of the key
-			t.Errorf("the terminal has not seen the key: %q", r.text())
-		}
+		r.awaitOutput(t, "^C") // the terminal's own echo of the key, which may come after what the shell prints at the signal
 	})
 }
 
