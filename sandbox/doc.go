@@ -197,7 +197,8 @@
 // direct spawner keeps no threads; its children install the filter themselves, which makes a start half as long again.
 //
 // Some kernels do not let a child share our memory before it executes, as under user-mode emulators. There nothing is isolated or
-// confined, and no limits are set: such a start is refused. Commands run there only with no sandbox (danger-full-access) and no limits.
+// confined, and such a start is refused. Commands run there only with no sandbox (danger-full-access), and with no limits but those on
+// output and wall time.
 //
 // An isolated command is not the warden's child. The warden forks without executing anything. That copy becomes process 1
 // of new namespaces, makes the mounts, bears the command, gives its memory back, and reaps. It runs no Go: see

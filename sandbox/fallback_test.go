@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -76,6 +77,27 @@ func TestNothingIsConfinedWhereTheCloneIsRefused(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
+}
+
+func TestNothingIsLimitedWhereTheCloneIsRefused(t *testing.T) {
+	if !emulated(t) {
+		return
+	}
+	both(t, func(t *testing.T, spawner ptyio.Spawner, tty bool) {
+		for _, limits := range []messages.Limits{{CPUTime: time.Hour}, {MemoryBytes: 1 << 30}, {Processes: 100}, {OpenFiles: 100}} {
+			l := launch(tty, "true")
+			l.Limits, l.Events = limits, func(e ptyio.Event) { t.Errorf("event %T", e) }
+			_, err := spawner.Spawn(t.Context(), l)
+			failed, is := errors.AsType[*messages.Error](err)
+			if !is || failed.Code != messages.ErrUnsupported || failed.Subject != "limit "+string(limits.Set()[0]) ||
+				!strings.Contains(failed.Detail, "--sandbox danger-full-access") {
+				t.Error(err)
+			}
+		}
+		if exit, _ := limited(t, spawner, tty, messages.Limits{OutputBytes: 1 << 20, WallTime: time.Hour}, "exit 3"); exit.Status != messages.StatusExited(3) {
+			t.Errorf("%+v", exit)
+		}
+	})
 }
 
 func TestACommandWithoutASandboxRunsWhereTheCloneIsRefused(t *testing.T) {

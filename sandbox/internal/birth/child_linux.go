@@ -53,10 +53,10 @@ func Begin(steps []Step) (*Child, error) {
 		n.PID, n.PIDFD = int(pid), Aside(int(int32(n.block.header().pidfd)))
 		return n, nil
 	}
-	if unix.Errno(errno) != unix.EINVAL && unix.Errno(errno) != unix.ENOSYS {
-		return nil, &Error{Step: "clone", Errno: unix.Errno(errno)}
+	var err error = &Error{Step: "clone", Errno: unix.Errno(errno)}
+	if refusal(err) == nil {
+		return nil, err
 	}
-	var err error
 	unblocked(func() { n.PID, n.PIDFD, err = forkExec(steps) })
 	if err != nil {
 		return nil, err

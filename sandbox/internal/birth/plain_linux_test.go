@@ -46,3 +46,11 @@ func TestWhereTheCloneIsRefusedOnlyPlainLaunchesAreMade(t *testing.T) {
 		t.Errorf("our kernel refuses it, too: %v", err)
 	}
 }
+
+func TestALackOfProcessesIsNoRefusalForGood(t *testing.T) {
+	for errno, refuses := range map[unix.Errno]bool{unix.EINVAL: true, unix.ENOSYS: true, unix.EAGAIN: false, unix.ENOMEM: false} {
+		if err := refusal(&Error{Step: "clone", Errno: errno}); (err != nil) != refuses {
+			t.Errorf("%v: %v", errno, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package birth
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"syscall"
@@ -34,5 +35,13 @@ func Visit(namespaces uintptr, steps []Step, results *Memory) ([]uint64, error) 
 var Refused = sync.OnceValue(func() error {
 	none := NewMemory(0)
 	_, err := Visit(0, []Step{Call("pid", unix.SYS_GETPID).Keep(none, 0)}, none)
-	return err
+	return refusal(err)
 })
+
+// refusal returns the error of a clone that fails on this kernel always, and nil for others, such as a lack of processes.
+func refusal(err error) error {
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		return err
+	}
+	return nil
+}

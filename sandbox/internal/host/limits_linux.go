@@ -12,6 +12,7 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/cgroup"
 	"github.com/execbus/execbus/sandbox/internal/isolate"
 	"github.com/execbus/execbus/sandbox/internal/tree"
@@ -128,6 +129,11 @@ func (b *bounds) saw(status messages.ExitStatus) messages.Limit {
 
 // Limited adds the limits of a launch to its enforcement, or says which one cannot be enforced.
 func Limited(e messages.Enforcement, l messages.Limits) (messages.Enforcement, error) {
+	l.OutputBytes, l.WallTime = 0, 0 // ptyio enforces them
+	if set := l.Set(); len(set) > 0 && birth.Refused() != nil {
+		return e, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "limit " + string(set[0]), Detail: "the kernel lets no child share " +
+			"its parent's memory, as under a user-mode emulator, so none can limit itself; commands run here with --sandbox danger-full-access and without this limit"}
+	}
 	e.Mechanisms, e.Missing = slices.Clone(e.Mechanisms), slices.Clone(e.Missing)
 	if l.Processes > 0 && !cgroup.Enforces(messages.LimitProcesses) {
 		if e.Level != messages.AssuranceIsolated || isolate.ProbeTasks() != nil {
