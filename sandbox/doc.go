@@ -38,8 +38,8 @@
 //
 // Every member gets SIGTERM (on a terminal, those that ignore it also get SIGHUP) and a grace of 500 ms by default. Then
 // members are stopped with SIGSTOP until a search finds no new one, and killed with SIGKILL; this is repeated until none is
-// left. A process that does not die within 3 s is named in the report as a survivor, with the reason. When a leader exits
-// by itself, its background children have 50 ms to finish before all this begins, unless the launch keeps them.
+// left. A process that does not die within 3 s, or on a busy machine 30 s, is named in the report as a survivor, with the reason.
+// When a leader exits by itself, its background children have 50 ms to finish before all this begins, unless the launch keeps them.
 //
 // SIGTERM goes to whole groups, which is one step for the kernel: a child that is being forked is asked with its parent. In groups other
 // than the leader's that needs Linux 6.9 and the group's first process; elsewhere members are asked one by one, and those that were

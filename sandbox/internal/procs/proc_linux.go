@@ -24,6 +24,9 @@ type Process struct {
 // while its other threads run.
 func (p Process) Dead() bool { return (p.State == 'Z' || p.State == 'X') && p.Threads <= 1 }
 
+// Dying reports whether a process that was killed only needs a processor to end: it runs, or other threads of it are left.
+func (p Process) Dying() bool { return p.State == 'R' || p.State == 'Z' && p.Threads > 1 }
+
 func (p Process) Stopped() bool { return p.State == 'T' }
 
 // Identity distinguishes a process from a later one with the same pid.

@@ -319,7 +319,7 @@ func (f *Forest) EndAll(grace time.Duration) []Survivor {
 		t.End(grace)
 	}
 	for _, t := range trees {
-		t.wait(grace + killWait + time.Second)
+		t.wait(grace + killWait + busyWait + time.Second)
 	}
 	rest := &Tree{forest: f}
 	rest.roots = func() ([]procs.Process, bool) { return living(f.orphans()) }

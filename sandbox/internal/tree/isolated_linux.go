@@ -126,10 +126,10 @@ func (t *Tree) firstDead() (dead bool) {
 func (t *Tree) killFirst(until time.Time) []Survivor {
 	t.members() // to count them
 	for !t.firstDead() {
-		err := unix.Kill(t.pid, unix.SIGKILL)
-		t.awaitEmpty(earlier(until, time.Now().Add(20*time.Millisecond)))
-		if time.Now().After(until) {
-			return t.giveUp(map[procs.Identity]error{{PID: t.pid}: err})
+		_ = unix.Kill(t.pid, unix.SIGKILL) // our own child
+		t.awaitEmpty(time.Now().Add(killAgain))
+		if t.hopeless(until, nil) {
+			return t.giveUp(nil)
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ type last struct {
 	report Report
 }
 
-// startIsolated starts a shell in namespaces, and returns when the shell has written something.
+// startIsolated starts a shell in namespaces, and returns when the shell has written something. What a kept tree has left gets SIGTERM.
 func startIsolated(t *testing.T, f *Forest, keep bool, script string) (*Tree, <-chan last) {
 	t.Helper()
 	runtime.LockOSThread() // the command would end with this thread
@@ -46,8 +46,13 @@ func startIsolated(t *testing.T, f *Forest, keep bool, script string) (*Tree, <-
 	t.Cleanup(func() { _ = output.Close() })
 	var words last
 	said := make(chan last, 2)
-	tree, err := f.BeginIsolated(Spec{Keep: keep, Grace: 50 * time.Millisecond, Exited: func(s Status) { words.status = s },
-		Left: func(count int) { words.left = count }, Ended: func(r Report) { words.report = r; said <- words }},
+	var tree *Tree
+	left := func(count int) {
+		if words.left = count; keep {
+			_ = tree.Signal(unix.SIGTERM, 0)
+		}
+	}
+	tree, err = f.BeginIsolated(Spec{Keep: keep, Grace: 50 * time.Millisecond, Exited: func(s Status) { words.status = s }, Left: left, Ended: func(r Report) { words.report = r; said <- words }},
 		isolate.Namespaced(isolate.Launch{Plan: &confine.Plan{}, Files: []int{-1, int(out.Fd()), int(out.Fd())}, Report: report,
 			Network: network, Program: "/bin/sh", Argv: []string{"sh", "-c", script}}), reports)
 	_, _ = out.Close(), unix.Close(report)
@@ -127,7 +132,7 @@ func TestAnIsolatedLeaderIsWhoCanBeSignalled(t *testing.T) {
 
 func TestAKeptIsolatedTreeLivesUntilItsLastProcess(t *testing.T) {
 	f := NewForest()
-	tree, said := startIsolated(t, f, true, "(sleep 2) & echo; exit 0")
+	tree, said := startIsolated(t, f, true, "sleep 1000 & echo; exit 0")
 	select {
 	case got := <-said:
 		if !got.is(Status{Exited, 0}, 1, 0) {

@@ -22,10 +22,14 @@ const (
 	// killWait is how long after the first SIGKILL a member may take to disappear before it is named as a survivor; only
 	// a process inside an uninterruptible system call needs more than a moment.
 	killWait = 3 * time.Second
+	// busyWait is how much longer members may take that are dying and only lack a processor.
+	busyWait = 27 * time.Second
+	// killAgain is the time between two SIGKILLs, for what was forked meanwhile.
+	killAgain = 20 * time.Millisecond
 	// keptPoll is how often, at most, a kept tree is checked for its end.
 	keptPoll = 100 * time.Millisecond
 	// maxPasses bounds the walks of one freeze. If a tree forks faster than it can be walked, the members found so far are killed,
-	// and the tree is walked again until killWait is over.
+	// and the tree is walked again.
 	maxPasses = 32
 )
 
@@ -203,7 +207,7 @@ func (t *Tree) wait(most time.Duration) {
 	}
 }
 
-// kill freezes and kills members until none is left. When the time is over, it returns the processes that are left.
+// kill freezes and kills members until none is left. If it is hopeless, kill returns the processes that are left.
 func (t *Tree) kill(until time.Time) []Survivor {
 	if t.isolated != nil {
 		return t.killFirst(until)
@@ -215,12 +219,18 @@ func (t *Tree) kill(until time.Time) []Survivor {
 				refused[p.ID()] = err
 			}
 		}
-		t.awaitEmpty(earlier(until, time.Now().Add(20*time.Millisecond)))
-		if time.Now().After(until) {
+		t.awaitEmpty(time.Now().Add(killAgain))
+		if t.hopeless(until, refused) {
 			return t.giveUp(refused)
 		}
 	}
 	return nil
+}
+
+// hopeless reports whether the time is over, and the kernel is not about to end a member that was killed.
+func (t *Tree) hopeless(until time.Time, refused map[procs.Identity]error) bool {
+	late := time.Since(until)
+	return late > busyWait || late > 0 && !slices.ContainsFunc(t.members(), func(p procs.Process) bool { return p.Dying() && refused[p.ID()] == nil })
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -12,7 +12,8 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
-const patience = 20 * time.Second
+// patience is what only a defect makes a test wait for.
+const patience = time.Minute
 
 // report is one of a leader's reports.
 type report struct {

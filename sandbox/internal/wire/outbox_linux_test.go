@@ -50,9 +50,9 @@ func (o *Outbox) stuck(t *testing.T, id uint64, size int) {
 	}
 	for late := time.Now().Add(long); ; time.Sleep(time.Millisecond) {
 		o.mu.Lock()
-		writing := len(o.starts) > 0 && o.starts[0].writing
+		writes := len(o.starts) > 0 && o.starts[0].writing || o.state == outboxFinished // it has been given up already
 		o.mu.Unlock()
-		if writing {
+		if writes {
 			return
 		}
 		if time.Now().After(late) {
