@@ -2,6 +2,7 @@ package tree
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 	"time"
 
@@ -131,10 +132,18 @@ func (t *Tree) Prompt(most time.Duration) bool { return t.child.Prompt(most) }
 // Died reports whether the leader has ended. Executed must not have been called.
 func (t *Tree) Died() bool { return t.child.Died() }
 
-// Runs reports whether a leader that has not executed its program is running, or would if a processor were free.
+// Runs reports whether a leader that has not executed its program is running, or would if a processor were free. While an isolated one
+// runs, process 1 of its namespace waits for it.
 func (t *Tree) Runs() bool {
-	p, err := procs.Read(t.child.PID)
-	return err == nil && p.State == 'R'
+	pids := []int{t.child.PID}
+	if t.isolated != nil {
+		children, _ := procs.Children(t.child.PID)
+		pids = append(pids, children...)
+	}
+	return slices.ContainsFunc(pids, func(pid int) bool {
+		p, err := procs.Read(pid)
+		return err == nil && p.State == 'R'
+	})
 }
 
 // GiveUp kills a leader that has not executed its program. Executed then returns ETIMEDOUT, unless it has just done so.

@@ -5,10 +5,13 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
@@ -53,4 +56,29 @@ func TestEachThreadHasItsOwnList(t *testing.T) {
 			t.Error("a child of another thread is listed with those of the first")
 		}
 	})
+}
+
+func TestAnIsolatedLeaderRunsWhileProcess1WaitsForIt(t *testing.T) {
+	first := exec.Command("sh", "-c", "while :; do :; done & echo begun; wait")
+	output, err := first.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(-first.Process.Pid, syscall.SIGKILL); _ = first.Wait() }()
+	if _, err := output.Read(make([]byte, 16)); err != nil {
+		t.Fatal(err)
+	}
+	alone, isolated := &Tree{child: &birth.Child{PID: first.Process.Pid}}, &Tree{child: &birth.Child{PID: first.Process.Pid}, isolated: &isolated{}}
+	for late := time.Now().Add(patience); alone.Runs(); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("the shell does not wait")
+		}
+	}
+	if !isolated.Runs() {
+		t.Error("what it waits for does not count")
+	}
 }

@@ -25,6 +25,10 @@ type child struct {
 	tree  *tree.Tree
 	plan  *registered // whose descriptors it needs until it has executed its program; nil for none
 	begun time.Time
+
+	// These belong to the goroutine that looks after a birth.
+	looked time.Time
+	waited time.Duration // for how long it has been seen waiting
 }
 
 // begun attends to a birth. Its descriptors stay open until the program is executed: the child may share our table of them.
@@ -60,23 +64,30 @@ func (w *warden) attend() (left bool) {
 	return len(waiting) > 0
 }
 
-// outlast looks after a birth until it is over. It does not wait in the kernel, because that would take a thread for each. It gives up
-// a birth that has not been seen running for half of the start's patience, once that is over. A cold disk takes less, and on a busy
-// machine a birth can take longer.
+// outlast looks after a birth until it is over, and gives it up if it hangs. It does not wait in the kernel, because that would take a
+// thread for each.
 func (w *warden) outlast(n *child) {
-	ran, givenUp := n.begun, false
+	n.looked = n.begun
 	for !n.tree.Prompt(0) && !n.tree.Died() {
-		age, half := time.Since(n.begun), n.start.spec.Patience/2
-		if age < half || n.tree.Runs() {
-			ran = time.Now()
-		}
-		if !givenUp && time.Since(ran) >= half {
-			givenUp = true
+		if n.hangs(time.Now(), n.tree.Runs()) {
 			n.tree.GiveUp()
 		}
-		<-time.After(min(age/8, longestLook))
+		<-time.After(min(time.Since(n.begun)/8, longestLook))
 	}
 	w.proceed(start{born: n, failed: n.conclude()})
+}
+
+// hangs is told what a look at a birth has found. A birth hangs if it has not been seen running for half of the start's patience once
+// that is over. A cold disk takes less, and on a busy machine a birth can take longer. While this process could not look, because it
+// was stopped or had no processor, no time counts.
+func (n *child) hangs(now time.Time, runs bool) bool {
+	half := n.start.spec.Patience / 2
+	n.waited += min(now.Sub(n.looked), longestLook)
+	n.looked = now
+	if runs || now.Sub(n.begun) < half {
+		n.waited = 0
+	}
+	return n.waited >= half
 }
 
 // conclude ends a birth that is over. It may hang, too, if that took long.
