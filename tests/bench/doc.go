@@ -48,8 +48,7 @@
 // follows one of the processes.
 //
 // echo-session: 17 bytes to a cat on a PTY in raw mode without echo, and back; a turn is 50 round trips. Bare is a blocking Write
-// and a blocking Read in one goroutine; ours is Session.Write, without waiting, and a lossless subscription. In
-// echo-loaded-session a runtime of its own reads 8 times yes meanwhile.
+// and a blocking Read in one goroutine; ours is Session.Write, without waiting, and a lossless subscription.
 //
 // flood-session: 64 MiB through a PTY in raw mode, as fast as they are read: by blocking Reads of 64 KiB, and by a Session without a
 // subscriber. "cpu" is the user and system time of this process for each GiB.
@@ -62,9 +61,6 @@
 // ("bare Go"). Half of the first's memory are pages of its executable, which it shares with its warden; the library of the actors
 // brings 5 MiB of them. mcp-rest and remote-rest are the servers, without their wardens.
 //
-// idle-isolated: what the kernel says about the memory that ten isolated commands have for themselves, and process 1 of their
-// namespaces, which is ours. It needs root.
-//
 // memory-floods: 100 times yes floods pipes, through a Session. The runtime keeps 2.5 MiB of each process's output: 1 MiB that nobody
 // has polled, and the log. Go lets a heap grow to twice its live size before it collects it, unless the host sets GOGC or
 // GOMEMLIMIT. The limits are for the growth beyond that, and for what is in use after a collection beyond the 250 MiB, which shows
@@ -75,8 +71,7 @@
 //
 // # Layers
 //
-// spawn-*: /bin/true as a child of a spawner, from the call of Spawn to the last of Exited, Drained and Closed; "tree" is the time to
-// TreeEnded. A warden costs two context switches and a look at the host's rights, some 80 µs in all. echo and flood: a child of
+// spawn-*: /bin/true as a child of a spawner, from the call of Spawn to the last of Exited, Drained and Closed. A warden costs two context switches and a look at the host's rights, some 80 µs in all. echo and flood: a child of
 // the warden, without the rest of the runtime.
 //
 // # What you must not assume

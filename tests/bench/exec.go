@@ -121,17 +121,11 @@ func confined(least messages.Assurance, network bool) opener {
 // beside compares a runtime that has idle shells with one that has none.
 func beside(shells int) opener {
 	return func(ctx context.Context, s *scope) pair {
-		return s.against(ctx, s.session(), s.besideShells(ctx, execbus.Options{}, shells))
+		shells := s.some(shells, shells/10)
+		runtime, crowd := s.open(execbus.Options{MaxProcesses: shells + 2*atOnce}, crowded(shells))
+		openShells(ctx, crowd, shells)
+		return s.against(ctx, s.session(), get(runtime.OpenSession(execbus.SessionOptions{Dir: "/"})))
 	}
-}
-
-// besideShells opens a session beside another that has idle shells.
-func (s *scope) besideShells(ctx context.Context, options execbus.Options, shells int) *execbus.Session {
-	shells = s.some(shells, shells/10)
-	options.MaxProcesses = shells + 2*atOnce
-	runtime, crowd := s.open(options, crowded(shells))
-	openShells(ctx, crowd, shells)
-	return get(runtime.OpenSession(execbus.SessionOptions{Dir: "/"}))
 }
 
 // watched compares a runtime that has many readers of its events with one that has one.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -44,7 +43,6 @@ func prepare(flags *flag.FlagSet) harness.Run {
 	layers := flags.Bool("layers", false, "measure layers alone, too: spawners and their terminals")
 	lasts := flags.Duration("time", defaultTime, "how long each row is measured, `TIME`")
 	quick := flags.Bool("quick", false, "fewer and smaller samples, for a first impression")
-	asJSON := flags.Bool("json", false, "write the result as JSON")
 	listing := flags.Bool("list", false, "list the rows and their limits")
 	return func(ctx context.Context, rest []string, out io.Writer, progress *harness.Progress) (int, error) {
 		pattern, err := regexp.Compile(*only)
@@ -70,9 +68,6 @@ func prepare(flags *flag.FlagSet) harness.Run {
 			return harness.ExitOK, list(out, chosen)
 		}
 		lines := b.measure(ctx, chosen)
-		if *asJSON {
-			return exitCode(lines), json.NewEncoder(out).Encode(lines)
-		}
 		return exitCode(lines), writeTable(out, lines)
 	}
 }
@@ -87,7 +82,7 @@ const (
 func (b *bench) measure(ctx context.Context, chosen []row) (all []line) {
 	b.progress.Say("%s", machine())
 	for n, one := range chosen {
-		b.progress.At("%d/%d %s: %s", n+1, len(chosen), one.name, one.about)
+		b.progress.Say("%d/%d %s: %s", n+1, len(chosen), one.name, one.about)
 		lines, err := one.measure(ctx, b)
 		if err != nil {
 			lines = []line{{Row: one.name, Verdict: unmeasured + strings.ReplaceAll(err.Error(), "\n", "; ")}}

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/harness"
+	"github.com/execbus/execbus/tests/proc"
 )
 
 const (
@@ -39,8 +39,6 @@ func memoryRows() []row {
 		{name: "mcp-rest", about: "resident memory of a server for MCP, without its warden: after a command, and with 60 idle processes",
 			metrics: resting, fresh: true, open: restOfServer(mcpServer)},
 		{name: "remote-rest", about: "the same of an exec-server", metrics: resting, fresh: true, open: restOfServer(execServer)},
-		{name: "idle-isolated", about: "private memory of isolated commands that sleep while 500 more are started", fresh: true, open: idleIsolated,
-			metrics: []metric{{name: "its process 1", unit: kibibytes, judge: most, limit: 256}, {name: "the command", of: "command", unit: kibibytes}}},
 		{name: "memory-floods", about: "100 floods of 8 s through the runtime", fresh: true, open: manyFloods,
 			metrics: []metric{{name: "rss grown", of: "grown", unit: mebibytes}, {name: "rss beyond twice what is kept", of: "beyond", unit: mebibytes, judge: most, limit: 64},
 				{name: "live heap beyond what is kept", of: "live", unit: mebibytes, judge: most, limit: 8}, {name: "floods", of: "floods", unit: megabytes}}},
@@ -84,9 +82,9 @@ func restOf(ctx context.Context, program string, commands int, name string, took
 		must(fmt.Errorf("%s printed %q", program, said))
 	}
 	took.add(name, resident(ctx, cmd.Process.Pid))
-	if warden := harness.Warden(harness.Procs(), cmd.Process.Pid); warden.PID != 0 {
-		took.add("threads", float64(get(harness.ReadProc(cmd.Process.Pid)).Threads))
-		took.add("warden", float64(get(harness.ResidentKiB(warden.PID)))/1024)
+	if warden := harness.Warden(cmd.Process.Pid); warden != 0 {
+		took.add("threads", float64(harness.Threads(cmd.Process.Pid)))
+		took.add("warden", float64(get(harness.ResidentKiB(warden)))/1024)
 	}
 }
 
@@ -115,34 +113,6 @@ func execServer(ctx context.Context, s *scope) (*server, func(int)) {
 			get(session.Start(ctx, messages.ExecCommand{Argv: []string{"cat"}, TTY: true}))
 		}
 	}
-}
-
-// idleIsolated lets ten commands sleep while more are started.
-func idleIsolated(ctx context.Context, s *scope) pair {
-	if os.Geteuid() != 0 {
-		must(errors.New("only root may look at the memory of process 1"))
-	}
-	runtime, _ := s.open(execbus.Options{}, execbus.SessionOptions{})
-	session := s.inside(runtime, messages.AssuranceIsolated, false)
-	for range 10 {
-		get(session.Start(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}}))
-	}
-	more := s.plain(ctx, session)
-	return pair{ours: func(ctx context.Context, took series) {
-		for range s.some(500, 50) {
-			more(ctx, series{})
-		}
-		for _, p := range get(session.List(ctx)) {
-			took.add("", privateKiB(get(harness.ReadProc(p.PID)).PPID))
-			took.add("command", privateKiB(p.PID))
-		}
-	}}
-}
-
-// privateKiB is the memory that a process shares with no other.
-func privateKiB(pid int) float64 {
-	path := fmt.Sprintf("/proc/%d/smaps_rollup", pid)
-	return float64(harness.Field(path, "Private_Clean:") + harness.Field(path, "Private_Dirty:"))
 }
 
 // manyFloods measures this process, a host of many floods.
@@ -179,16 +149,16 @@ func shells(ctx context.Context, s *scope) pair {
 	openShells(ctx, session, 20) // pages the code in, and lets pools and stacks find their size
 	must(session.TerminateAll(ctx))
 	return pair{ours: func(ctx context.Context, took series) {
-		descriptors := func() int { return len(harness.Entries("/proc/self/fd")) }
+		descriptors := func() int { return len(proc.Descriptors(os.Getpid())) }
 		debug.FreeOSMemory()
 		before, fds := resident(ctx, os.Getpid()), descriptors()
 		openShells(ctx, session, count)
 		debug.FreeOSMemory()
-		after, warden := resident(ctx, os.Getpid()), harness.Warden(harness.Procs(), os.Getpid())
+		after, warden := resident(ctx, os.Getpid()), harness.Warden(os.Getpid())
 		took.add("rss", (after-before)*1024/float64(count))
-		took.add("threads", float64(len(harness.Entries("/proc/self/task"))))
-		took.add("warden", float64(get(harness.ResidentKiB(warden.PID))))
-		took.add("warden threads", float64(warden.Threads))
+		took.add("threads", float64(harness.Threads(os.Getpid())))
+		took.add("warden", float64(get(harness.ResidentKiB(warden))))
+		took.add("warden threads", float64(harness.Threads(warden)))
 		took.add("descriptors", float64(descriptors()-fds)/float64(count))
 		began := time.Now()
 		must(session.Close(ctx))

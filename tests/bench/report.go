@@ -53,15 +53,15 @@ func firstLine(path string) string {
 
 // line is one measured metric: medians over the samples, with the lowest and the highest ratio, or number if there is no ratio.
 type line struct {
-	Row     string  `json:"row"`
-	Unit    unit    `json:"unit,omitempty"`
-	Bare    float64 `json:"bare,omitempty"`
-	Ours    float64 `json:"ours,omitempty"`
-	Ratio   float64 `json:"ratio,omitempty"`
-	Limit   string  `json:"limit,omitempty"`
-	Verdict string  `json:"verdict"`
-	Low     float64 `json:"low,omitempty"`
-	High    float64 `json:"high,omitempty"`
+	Row     string
+	Unit    unit
+	Bare    float64
+	Ours    float64
+	Ratio   float64
+	Limit   string
+	Verdict string
+	Low     float64
+	High    float64
 }
 
 // The verdicts besides "-".

@@ -27,8 +27,6 @@ func streamRows() []row {
 	return []row{
 		{name: "echo-session", about: "17 bytes to cat on a raw PTY and back, by Session.Write and a lossless subscription",
 			metrics: []metric{{name: "median", judge: atMost, limit: 1.5}, tail}, open: echoes},
-		{name: "echo-loaded-session", about: "echo-session while another runtime reads 8 floods",
-			metrics: []metric{{name: "median"}, tail, {name: "floods", of: "floods", unit: megabytes}}, open: besideFloods(echoes)},
 		{name: "flood-session", about: "64 MiB through a PTY by Session.Exec and polls", metrics: floodMetrics(metric{}), open: sessionFloods},
 	}
 }
@@ -125,19 +123,6 @@ func (s *scope) againstBareEcho(ours trip) pair {
 	return pair{bare: s.bareEcho().loop, ours: ours.loop, turns: s.echoTurns()}
 }
 
-// besideFloods measures something while a runtime of its own reads 8 floods.
-func besideFloods(open opener) opener {
-	return func(ctx context.Context, s *scope) pair {
-		p, load := open(ctx, s), startFloods(ctx, s.session(), 8)
-		ours := p.ours
-		p.ours = func(ctx context.Context, took series) {
-			ours(ctx, took)
-			took.add("floods", load.speed(ctx))
-		}
-		return p
-	}
-}
-
 // floods are programs of a session that write the same line again and again. Nobody subscribes to them.
 type floods struct {
 	session *execbus.Session
@@ -209,12 +194,12 @@ func writeFlood(out io.Writer) {
 }
 
 // flood sends floodSize bytes through a new PTY, and returns how many came.
-type flood func(ctx context.Context, argv []string) int
+type flood func(ctx context.Context) int
 
 // loop notes the MB/s, and the CPU seconds of this process for each GiB.
 func (f flood) loop(ctx context.Context, took series) {
 	cpu, began := cpuTime(), time.Now()
-	if came := f(ctx, floodArgv()); came != floodSize {
+	if came := f(ctx); came != floodSize {
 		must(fmt.Errorf("%d of %d bytes came", came, floodSize))
 	}
 	took.add("", floodSize/1e6/time.Since(began).Seconds())
@@ -228,7 +213,8 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-func bareFlood(ctx context.Context, argv []string) (came int) {
+func bareFlood(ctx context.Context) (came int) {
+	argv := floodArgv()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env, cmd.Dir = environment(), "/"
 	terminal := get(pty.Start(cmd))
@@ -252,8 +238,8 @@ func floodPair(ctx context.Context, bare, ours flood) pair {
 // sessionFloods polls until the end. It counts the bytes that it gets, and those that were dropped.
 func sessionFloods(ctx context.Context, s *scope) pair {
 	session := s.session()
-	return floodPair(ctx, bareFlood, func(ctx context.Context, argv []string) (came int) {
-		result := get(session.Exec(ctx, messages.ExecCommand{Argv: argv, TTY: true, Yield: new(messages.MaxYield)}))
+	return floodPair(ctx, bareFlood, func(ctx context.Context) (came int) {
+		result := get(session.Exec(ctx, messages.ExecCommand{Argv: floodArgv(), TTY: true, Yield: new(messages.MaxYield)}))
 		for {
 			came += len(result.Output) + int(result.Omitted)
 			if !result.Running {

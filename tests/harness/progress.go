@@ -13,24 +13,10 @@ type Progress struct {
 
 	mu  sync.Mutex
 	out io.Writer
-	at  time.Time // of the last line that At has shown
 }
 
 // NewProgress returns one that writes there.
 func NewProgress(out io.Writer) *Progress { return &Progress{Began: time.Now(), out: out} }
-
-// progressPause is the time between two lines about what is under way.
-const progressPause = 5 * time.Second
-
-// At shows what is under way, if it has not done so for a while.
-func (p *Progress) At(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if time.Since(p.at) >= progressPause {
-		p.at = time.Now()
-		fmt.Fprintf(p.out, "%6.1fs  %s\n", time.Since(p.Began).Seconds(), fmt.Sprintf(format, args...))
-	}
-}
 
 // Write implements io.Writer.
 func (p *Progress) Write(text []byte) (int, error) {
@@ -39,5 +25,7 @@ func (p *Progress) Write(text []byte) (int, error) {
 	return p.out.Write(text)
 }
 
-// Say shows a line.
-func (p *Progress) Say(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+// Say shows a line, with the time since the beginning.
+func (p *Progress) Say(format string, args ...any) {
+	fmt.Fprintf(p, "%6.1fs  %s\n", time.Since(p.Began).Seconds(), fmt.Sprintf(format, args...))
+}

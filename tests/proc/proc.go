@@ -20,7 +20,8 @@ import (
 
 // Process is what the kernel says about a process at one moment. The zero Process is that of no process.
 type Process struct {
-	State      byte // the kernel's letter, such as Z for a zombie
+	Name       string // at most 15 bytes of it
+	State      byte   // the kernel's letter, such as Z for a zombie
 	Parent     int
 	Foreground int    // the foreground group of its terminal; -1 if it has none
 	Start      string // distinguishes it from a later process with the same number
@@ -32,11 +33,25 @@ func Look(pid int) Process {
 	if err != nil {
 		return Process{}
 	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // the name may have spaces and parentheses
-	p := Process{State: fields[0][0], Start: fields[19]}
+	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')') // the name may have spaces and parentheses
+	fields := strings.Fields(string(text[end+1:]))
+	p := Process{Name: string(text[open+1 : end]), State: fields[0][0], Start: fields[19]}
 	p.Parent, _ = strconv.Atoi(fields[1])
 	p.Foreground, _ = strconv.Atoi(fields[5])
 	return p
+}
+
+// All returns all processes by their numbers, without those that are gone meanwhile.
+func All() map[int]Process {
+	all := map[int]Process{}
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		pid, _ := strconv.Atoi(entry.Name()) // 0 is the number of none
+		if p := Look(pid); p.State != 0 {
+			all[pid] = p
+		}
+	}
+	return all
 }
 
 // Alive reports whether the process exists and has not ended. A zombie has ended.

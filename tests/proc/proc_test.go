@@ -30,7 +30,7 @@ func TestTheKernelsList(t *testing.T) {
 	}
 	pid, ours := c.Process.Pid, Look(os.Getpid())
 	p := Look(pid)
-	if !p.Alive() || p.Parent != os.Getpid() || p.Start == "" || p.Foreground != ours.Foreground {
+	if !p.Alive() || p.Parent != os.Getpid() || p.Start == "" || p.Name != filepath.Base(program) || All()[pid].Parent != os.Getpid() || p.Foreground != ours.Foreground {
 		t.Errorf("%+v, and we are %+v", p, ours)
 	}
 	if all := Descriptors(pid); !slices.Contains(all, "3 "+program) {

@@ -2,14 +2,15 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/execbus/execbus/tests/harness"
+	"github.com/execbus/execbus/tests/proc"
 )
 
 // quantity is something that is counted.
@@ -24,8 +25,7 @@ const (
 	descendants
 	heap
 	rss
-	settling   quantity = 11
-	quantities quantity = 12
+	quantities quantity = 10
 )
 
 // rule says how a quantity is judged at quiet points.
@@ -50,13 +50,13 @@ type fact struct {
 
 var facts = [quantities]fact{{"descriptors", exact, ""}, {"warden descriptors", exact, ""}, {"goroutines", exact, ""}, {"zombies", none, ""},
 	{"descendants", none, ""}, {"heap", within, "MiB"}, {"rss", shown, "MiB"}, {"warden rss", shown, "MiB"}, {"threads", shown, ""},
-	{"warden threads", shown, ""}, {"ptys of the system", shown, ""}, {"settling", shown, "ms"}}
+	{"warden threads", shown, ""}}
 
 func (f fact) show(v int64) string {
 	if f.unit == "MiB" {
 		return fmt.Sprintf("%.1f MiB", float64(v)/(1<<20))
 	}
-	return strings.TrimSpace(fmt.Sprint(v, " ", f.unit))
+	return fmt.Sprint(v)
 }
 
 // sample has the counts of one moment, in the order of the table.
@@ -66,70 +66,60 @@ type sample [quantities]int64
 const markVariable = "EXECBUS_SOAK"
 
 // watcher counts the processes and descriptors of this run.
-type watcher struct {
-	self harness.Proc
-	mark []byte
-	mu   sync.Mutex // one look at a time, because a look needs descriptors, too
-}
+type watcher struct{ mark []byte }
 
 func newWatcher(mark string) (*watcher, error) {
-	self, err := harness.ReadProc(os.Getpid())
-	if err != nil {
-		return nil, fmt.Errorf("read /proc, which only Linux has: %w", err)
+	if !proc.Look(os.Getpid()).Alive() {
+		return nil, errors.New("there is no /proc, which only Linux has")
 	}
-	return &watcher{self: self, mark: []byte(markVariable + "=" + mark)}, nil
+	return &watcher{mark: []byte(markVariable + "=" + mark)}, nil
 }
 
 // census is what the kernel knows about the processes of this run at one moment.
 type census struct {
-	warden               harness.Proc // its PID is 0 if there is none
-	descendants, zombies []harness.Proc
+	warden               int // its PID, or 0 if there is none
+	descendants, zombies []string
 }
 
 // take counts. The heap is collected twice: the first time only empties the pools.
 func (w *watcher) take() (sample, census) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	var memory runtime.MemStats
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&memory)
-	all := harness.Procs()
-	c := w.census(all)
-	self, _ := harness.ReadProc(w.self.PID)
-	page := int64(os.Getpagesize())
-	// The first count is without the descriptor of the listing, the second without the lists of children: each of the warden's
-	// threads that starts commands keeps its own open.
-	kept := slices.DeleteFunc(targets(c.warden.PID), func(target string) bool { return strings.HasSuffix(target, "/children") })
-	return sample{int64(len(harness.Entries("/proc/self/fd"))) - 1, int64(len(kept)), int64(runtime.NumGoroutine()), int64(len(c.zombies)),
-		int64(len(c.descendants)), int64(memory.HeapAlloc), self.Pages * page, c.warden.Pages * page, int64(self.Threads),
-		int64(c.warden.Threads), int64(harness.Field("/proc/sys/kernel/pty/nr", "")), 0}, c
+	c := w.census(os.Getpid())
+	// Without the lists of children: each of the warden's threads that starts commands keeps its own open.
+	kept := slices.DeleteFunc(proc.Descriptors(c.warden), func(one string) bool { return strings.HasSuffix(one, "/children") })
+	rss := func(pid int) int64 { return int64(harness.Field(fmt.Sprintf("/proc/%d/status", pid), "VmRSS:")) << 10 }
+	return sample{int64(len(proc.Descriptors(os.Getpid()))), int64(len(kept)), int64(runtime.NumGoroutine()), int64(len(c.zombies)),
+		int64(len(c.descendants)), int64(memory.HeapAlloc), rss(os.Getpid()), rss(c.warden), int64(harness.Threads(os.Getpid())), int64(harness.Threads(c.warden))}, c
 }
 
-func (w *watcher) census(all []harness.Proc) census {
-	c := census{warden: harness.Warden(all, w.self.PID)}
-	children, ours := map[int][]harness.Proc{}, map[int]bool{w.self.PID: true}
-	for _, p := range all {
-		children[p.PPID] = append(children[p.PPID], p)
+func (w *watcher) census(host int) census {
+	all, c := proc.All(), census{warden: harness.Warden(host)}
+	children, ours := map[int][]int{}, map[int]bool{host: true}
+	for pid, p := range all {
+		children[p.Parent] = append(children[p.Parent], pid)
 	}
-	meet := func(p harness.Proc) {
-		ours[p.PID] = true
-		switch {
-		case p.Dead() && (p.PPID == w.self.PID || p.PPID == c.warden.PID):
-			c.zombies = append(c.zombies, p)
-		case p.PID != c.warden.PID && !p.Dead():
-			c.descendants = append(c.descendants, p)
+	meet := func(pid int) {
+		p := all[pid]
+		ours[pid] = true
+		switch text := fmt.Sprintf("%d %+v", pid, p); {
+		case !p.Alive() && (p.Parent == host || p.Parent == c.warden):
+			c.zombies = append(c.zombies, text)
+		case pid != c.warden && p.Alive():
+			c.descendants = append(c.descendants, text)
 		}
 	}
-	for parents := []int{w.self.PID}; len(parents) > 0; parents = parents[1:] {
-		for _, p := range children[parents[0]] {
-			meet(p)
-			parents = append(parents, p.PID)
+	for parents := []int{host}; len(parents) > 0; parents = parents[1:] {
+		for _, pid := range children[parents[0]] {
+			meet(pid)
+			parents = append(parents, pid)
 		}
 	}
-	for _, p := range all { // those that have lost their parents
-		if !ours[p.PID] && p.Start >= w.self.Start && w.marked(p.PID) {
-			meet(p)
+	for pid := range all { // those that have lost their parents
+		if !ours[pid] && w.marked(pid) {
+			meet(pid)
 		}
 	}
 	return c
@@ -140,18 +130,6 @@ func (w *watcher) marked(pid int) bool {
 	return err == nil && slices.ContainsFunc(bytes.Split(environment, []byte{0}), func(v []byte) bool { return bytes.Equal(v, w.mark) })
 }
 
-// targets lists what the descriptors of a process refer to.
-func targets(pid int) []string {
-	var all []string
-	for _, fd := range harness.Entries(fmt.Sprintf("/proc/%d/fd", pid)) {
-		if target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, fd)); err == nil {
-			all = append(all, target)
-		}
-	}
-	slices.Sort(all)
-	return all
-}
-
 // judge compares quiet points with the first of them.
 type judge struct {
 	name   string
@@ -160,21 +138,10 @@ type judge struct {
 	points []sample   // the first one is the baseline
 	calm   int        // equal looks in a row, before there is a baseline
 	last   sample
-
-	mu    sync.Mutex
-	peaks sample // under load
 }
 
 // calmWanted is how many looks in a row must be equal to become the baseline, so that it has nothing that is about to go away.
 const calmWanted = 6
-
-func (j *judge) peak(one sample) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for q := range j.peaks {
-		j.peaks[q] = max(j.peaks[q], one[q])
-	}
-}
 
 // limit returns the most that a quantity may be, and whether it is judged.
 func (j *judge) limit(q quantity) (most int64, judged bool) {

@@ -6,8 +6,8 @@
 //	go run ./tests/soak -only short          # very many small commands
 //
 // It needs Linux, sh and the usual small programs (seq, cat, sleep, setsid, stty), and works as root and as an ordinary
-// user. It exits with 0 if nothing drifted and no invariant was broken, 1 otherwise, 2 for wrong usage, 3 if it could not
-// run, or not to its end. Ctrl-C ends it cleanly: it shows the table so far, and leaves nothing behind. A second Ctrl-C ends
+// user. It exits with 0 if nothing drifted and no invariant was broken, 1 otherwise, 2 for wrong usage or if a step hangs, 3
+// if it could not run, or not to its end. Ctrl-C ends it cleanly: it shows the table so far, and leaves nothing behind. A second Ctrl-C ends
 // it at once, and the warden ends what ran.
 //
 // # How it works
@@ -29,19 +29,16 @@
 //   - descriptors: the open ones of this process, the host, and as "warden descriptors" those of the warden, but without
 //     the lists of children: each of its threads that starts commands keeps its own open. A terminal that leaks is one of them.
 //   - goroutines: of the host, including those of this program.
-//   - zombies: dead children of the host and of the warden that were not reaped. There must be none. Under load there are
-//     some: a leader is reaped when its tree has ended.
+//   - zombies: dead children of the host and of the warden that were not reaped. There must be none.
 //   - descendants: living processes below the warden, and processes elsewhere that carry this run's environment variable,
 //     such as daemons that lost their parents. There must be none.
 //   - heap: the Go heap of the host after a collection. It may be 5 MiB above the baseline.
 //
-// Others are only shown: threads (the Go runtime keeps those that it once needed), resident memory (which includes what Go has
-// not given back to the kernel yet), the terminals of the whole system, and how long it took at a quiet point until the counts
-// were back.
+// Others are only shown: threads (the Go runtime keeps those that it once needed), and resident memory (which includes what
+// Go has not given back to the kernel yet).
 //
-// PEAK is the most of the samples of every second. EARLY and LATE are the medians of the first and the last quarter of the
-// quiet points, so slow growth shows even in numbers that are not judged. If a number has drifted, what was counted is shown, and
-// the name of a heap profile.
+// EARLY and LATE are the medians of the first and the last quarter of the quiet points, so slow growth shows even in numbers
+// that are not judged. If a number has drifted, what was counted is shown, and the name of a heap profile.
 //
 // After the shutdown of the runtime everything is counted once more, and must be as it was before its start.
 //
@@ -55,7 +52,7 @@
 //   - an exit code is one that the leader can have returned (programs here return 0 only if they end as meant), a signal is
 //     one that somebody sent, and there is a status unless the leader never ran or its warden was killed;
 //   - the answer to every failed call is a *messages.Error with a code that fits the call;
-//   - no step takes a minute;
+//   - no step takes a minute; after two it hangs, and this program panics and shows all goroutines;
 //   - a session has at most 8 processes above its limit, and only briefly if no call waits;
 //   - output is exact. Floods write numbered lines, so that each byte says where it belongs. The bytes that the answers to
 //     calls kept and omitted are together those that were sent, and every kept byte is in its place. The same holds for

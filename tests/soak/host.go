@@ -138,15 +138,25 @@ func (h *host) killWarden() {
 // stopWarden stops the warden, as a command could. The runtime continues it. A step may only be delayed.
 func (h *host) stopWarden() { h.signalWarden(syscall.SIGSTOP, "wardens stopped") }
 
-func (h *host) signalWarden(number syscall.Signal, done string) (sent bool) {
-	warden := harness.Warden(harness.Procs(), os.Getpid()).PID
-	sent, err := signalChild(number, warden, os.Getpid())
-	if err != nil {
-		h.faults.add("chaos", "%s: %v", done, err)
-	} else if sent {
-		h.tally.plus(done, 1)
+func (h *host) signalWarden(number os.Signal, done string) (sent bool) {
+	warden := harness.Warden(os.Getpid())
+	if warden == 0 {
+		return false
 	}
-	return sent
+	handle, err := os.FindProcess(warden)
+	if err == nil {
+		defer handle.Release()
+		if harness.Warden(os.Getpid()) != warden { // the handle may be of a stranger who got its number
+			return false
+		}
+		err = handle.Signal(number)
+	}
+	if err == nil {
+		h.tally.plus(done, 1)
+	} else if !errors.Is(err, os.ErrProcessDone) {
+		h.faults.add("chaos", "%s: %v", done, err)
+	}
+	return err == nil
 }
 
 // logWatch complains about every warning of the runtime, except about a warden that this program killed, and about ends, which the
@@ -200,25 +210,4 @@ func (p *pool) disturb(ctx context.Context, dice *rand.Rand, length time.Duratio
 			act()
 		}
 	})
-}
-
-// signalChild signals a process if it is still the child of that parent. It checks this after it has a handle on the process, so it
-// cannot hit a stranger with the same number.
-func signalChild(number os.Signal, pid, parent int) (sent bool, err error) {
-	if pid == 0 || parent == 0 {
-		return false, nil
-	}
-	handle, err := os.FindProcess(pid)
-	if err != nil {
-		return false, err
-	}
-	defer handle.Release()
-	p, err := harness.ReadProc(pid)
-	if err != nil || p.Dead() || p.PPID != parent {
-		return false, nil // it has ended
-	}
-	if err = handle.Signal(number); errors.Is(err, os.ErrProcessDone) {
-		return false, nil
-	}
-	return err == nil, err
 }

@@ -15,12 +15,11 @@ import (
 type want struct {
 	codes  []int // exit codes that its leader can return; with the first one it has ended as meant
 	struck bool  // somebody sends it signals
-	unborn bool  // it may fail to start
 	output *flood
 }
 
 // ofStillborn are the codes of commands that the session took but could not start.
-var ofStillborn = []messages.ErrorCode{messages.ErrLimitReached, messages.ErrNoSuchProgram, messages.ErrSpawnFailed,
+var ofStillborn = []messages.ErrorCode{messages.ErrLimitReached, messages.ErrSpawnFailed,
 	messages.ErrWardenLost, messages.ErrRuntimeFailure}
 
 // entry is one command in a ledger.
@@ -31,15 +30,14 @@ type entry struct {
 	ran   bool // the answer to its call says so
 	never bool // the answer says that it was never taken; before there is one, and if that leaves it open, it may be either
 
-	seen               map[messages.EventKind]int // events
-	process            messages.ProcessID
-	pid                int
-	end                messages.ExecEnded // without the transcript
-	startedCh, endedCh chan struct{}
+	seen    map[messages.EventKind]int // events
+	process messages.ProcessID
+	end     messages.ExecEnded // without the transcript
+	endedCh chan struct{}
 }
 
 func newEntry(where string, w want, epoch int64) *entry {
-	return &entry{where: where, want: w, epoch: epoch, seen: map[messages.EventKind]int{}, startedCh: make(chan struct{}), endedCh: make(chan struct{})}
+	return &entry{where: where, want: w, epoch: epoch, seen: map[messages.EventKind]int{}, endedCh: make(chan struct{})}
 }
 
 func (e *entry) started() bool { return e.seen[messages.KindExecStarted] > 0 }
@@ -54,7 +52,6 @@ type ledger struct {
 
 	mu      sync.Mutex
 	entries map[messages.CallID]*entry
-	unnamed *entry // stands for commands whose calls execbus names; nil if there are none
 }
 
 func (l *ledger) follow(c *client) (err error) {
@@ -76,16 +73,12 @@ func (l *ledger) follow(c *client) (err error) {
 	return nil
 }
 
-// expect enters a command before it is requested. Without an id it allows commands that were not entered.
+// expect enters a command before it is requested.
 func (l *ledger) expect(id messages.CallID, where string, w want) *entry {
 	e := newEntry(where, w, l.client.host.epoch.Load())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if id == "" {
-		l.unnamed = e
-	} else {
-		l.entries[id] = e
-	}
+	l.entries[id] = e
 	return e
 }
 
@@ -106,11 +99,6 @@ func (l *ledger) note(event messages.Event) {
 	defer l.mu.Unlock()
 	from := event.From()
 	e := l.entries[from.Call]
-	if e == nil && l.unnamed != nil {
-		e = newEntry(l.unnamed.where, l.unnamed.want, l.unnamed.epoch)
-		e.ran = true
-		l.entries[from.Call] = e
-	}
 	if e == nil {
 		l.complain(&entry{where: l.client.name}, "%s of process %d, whose call %q nobody made", event.Kind(), from.Process, from.Call)
 		return
@@ -126,16 +114,10 @@ func (l *ledger) note(event messages.Event) {
 		l.complain(e, "%s of process %d came %d times", event.Kind(), e.process, e.seen[event.Kind()])
 		return
 	}
-	switch event := event.(type) {
-	case messages.ExecStarted:
-		e.pid = event.PID
-		close(e.startedCh)
-	case messages.ExecEnded:
-		l.ended(e, event)
-	default:
-		if !e.started() {
-			l.complain(e, "%s of process %d before its start", event.Kind(), e.process)
-		}
+	if end, is := event.(messages.ExecEnded); is {
+		l.ended(e, end)
+	} else if !e.started() {
+		l.complain(e, "%s of process %d before its start", event.Kind(), e.process)
 	}
 }
 
@@ -188,7 +170,7 @@ func (e *entry) judge(end messages.ExecEnded, disturbed, closing bool) string {
 		return "it has exited, but not been told to"
 	case end.Cause == messages.CauseTerminated && end.By == "":
 		return "nobody terminated it"
-	case end.Cause == messages.CauseSpawnFailed && (e.started() || !e.want.unborn && !disturbed && !closing && e.ran):
+	case end.Cause == messages.CauseSpawnFailed && (e.started() || !disturbed && !closing && e.ran):
 		return "it has started, or had to"
 	case end.Cause != messages.CauseExited && end.Cause != messages.CauseTerminated && end.Cause != messages.CauseSpawnFailed && !disturbed:
 		return "nothing has failed"
@@ -235,7 +217,7 @@ func (l *ledger) settle() {
 		}
 	}
 	l.client.host.tally.plus("commands", int64(len(l.entries)))
-	l.entries, l.unnamed = map[messages.CallID]*entry{}, nil
+	l.entries = map[messages.CallID]*entry{}
 }
 
 // lateEvents is how long a ledger waits for events that should not come.

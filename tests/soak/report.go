@@ -35,11 +35,6 @@ func (f *faults) add(where, format string, args ...any) {
 	}
 }
 
-func (f *faults) tooMany() bool {
-	_, total := f.all()
-	return total >= maxFaults
-}
-
 // all returns the complaints that were kept, and the number of all complaints.
 func (f *faults) all() ([]string, int) {
 	f.mu.Lock()
@@ -81,11 +76,11 @@ func (s *soak) result() (code int, text string) {
 	return code, text + fmt.Sprintf(" (seed %d).\n", s.seed)
 }
 
-// writeTable shows each quantity: the most under load, and numbers of quiet points.
+// writeTable shows the numbers of each quantity at quiet points.
 func (s *soak) writeTable(w io.Writer) {
 	fmt.Fprintf(w, "%s\n%v, %d quiet points\n\n", s.title(), time.Since(s.progress.Began).Round(time.Second), len(s.judge.points))
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "QUANTITY\tPEAK\tBASELINE\tEARLY\tLATE\tWORST\tLAST\tALLOWED\tVERDICT")
+	fmt.Fprintln(table, "QUANTITY\tBASELINE\tEARLY\tLATE\tWORST\tLAST\tALLOWED\tVERDICT")
 	for q := range quantities {
 		values := s.judge.of(q)
 		if len(values) == 0 {
@@ -99,7 +94,7 @@ func (s *soak) writeTable(w io.Writer) {
 			}
 		}
 		fmt.Fprint(table, facts[q].name, "\t")
-		for _, v := range []int64{s.judge.peaks[q], values[0], harness.Quantile(values[:quarter], 0.5),
+		for _, v := range []int64{values[0], harness.Quantile(values[:quarter], 0.5),
 			harness.Quantile(values[len(values)-quarter:], 0.5), worst, values[len(values)-1]} {
 			fmt.Fprint(table, facts[q].show(v), "\t")
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/tests/harness"
 )
 
 // scenario is a thing that a step can do.
@@ -30,7 +28,7 @@ func scenarios() []scenario {
 	return []scenario{
 		{"short", 20, (*step).short}, {"run", 8, (*step).run}, {"flood", 12, (*step).flood}, {"watch", 8, (*step).watch},
 		{"background", 8, (*step).background}, {"talk", 6, (*step).talk}, {"copy", 6, (*step).copy}, {"signal", 8, (*step).signal},
-		{"terminate", 8, (*step).terminate}, {"kill", 6, (*step).kill}, {"prune", 3, (*step).prune}, {"replace", 4, (*step).replace}, {"executor", 4, (*step).executor}, {"mistakes", 4, (*step).mistakes}, {"look", 4, (*step).look},
+		{"terminate", 8, (*step).terminate}, {"kill", 6, (*step).kill}, {"prune", 3, (*step).prune}, {"replace", 4, (*step).replace}, {"look", 4, (*step).look},
 	}
 }
 
@@ -384,33 +382,11 @@ func (st *step) terminate() {
 	}
 }
 
-// kill kills leaders from outside, or their children.
+// kill kills leaders, or their children, by a process that execbus did not ask to.
 func (st *step) kill() {
-	code := st.code()
-	j := st.start(sh(st.coin(), fmt.Sprintf("sleep 20; exit %d", code)), want{codes: []int{code}, struck: true})
-	st.pause(st.millis(0, 30))
-	st.client.ledger.mu.Lock()
-	leader := j.entry.pid
-	st.client.ledger.mu.Unlock()
-	all := harness.Procs()
-	victim, parent := leader, harness.Warden(all, os.Getpid()).PID
-	if st.dice.IntN(3) == 0 {
-		victim, parent = 0, leader
-		for _, p := range all {
-			if p.PPID == leader && !p.Dead() {
-				victim = p.PID
-			}
-		}
-	}
-	switch killed, err := signalChild(syscall.SIGKILL, victim, parent); {
-	case err != nil:
-		st.fault("kill: %v", err)
-	case killed:
-		st.host.tally.plus("children killed", 1)
-	default: // it had no child yet, or has ended
-		j.terminate(messages.Terminate{})
-	}
-	j.finish(nil)
+	code, victim := st.code(), []string{"$$", "$!"}[st.dice.IntN(2)]
+	script := fmt.Sprintf("sleep 20 & (sleep 0.0%d; kill -KILL %s) & wait; exit %d", st.between(0, 3), victim, code)
+	st.start(sh(st.coin(), script), want{codes: []int{code}, struck: true}).finish(nil)
 }
 
 // overCap is how many processes a session may have above its limit: those whose calls have not been answered, or for which others
@@ -476,65 +452,6 @@ func (st *step) replace() {
 	if _, err := old.session.List(st.ctx); !isCode(err, messages.ErrClosed) && st.ctx.Err() == nil {
 		st.fault("list in a closed session: %v", err)
 	}
-}
-
-// executor uses an Executor instead of calls.
-func (st *step) executor() {
-	code := st.code()
-	dir, err := os.Getwd()
-	if err != nil {
-		st.fault("%v", err)
-		return
-	}
-	request := execbus.SpawnRequest{ProcessID: st.name, Argv: []string{"sh", "-c", fmt.Sprintf("read x; exit %d", code)}, Dir: dir,
-		Env: map[string]string{markVariable: st.host.mark, "PATH": os.Getenv("PATH")}, TTY: st.coin()}
-	st.in(execbus.SessionOptions{})
-	st.client.ledger.expect("", st.where(), want{codes: []int{code}})
-	p, err := st.client.session.Executor().Spawn(st.ctx, request)
-	if !st.typed("spawn", err) {
-		return
-	}
-	stop := st.dice.IntN(3) == 0
-	if stop {
-		_, err = p.Terminate(st.ctx)
-	} else {
-		_, err = p.Write([]byte("x\n"))
-	}
-	st.typed("terminate or write", err, ofInput...)
-	status, err := p.Wait(st.ctx)
-	if st.typed("wait", err) && !stop && status != messages.StatusExited(code) && !st.disturbed() {
-		st.fault("executor: the process exited with %s, want %d", status, code)
-	}
-	st.client.close(st.beyond())
-}
-
-// mistakes makes impossible requests, and expects the right refusal.
-func (st *step) mistakes() {
-	j := st.start(sh(false, "sleep 20; exit 22"), want{codes: []int{22}})
-	s, known := st.client.session, j.id
-	refuse := func(code messages.ErrorCode, err error) {
-		if err == nil {
-			st.fault("no refusal with %s", code)
-		}
-		st.typed("a mistake", err, append([]messages.ErrorCode{code}, gone...)...)
-	}
-	for code, command := range map[messages.ErrorCode]messages.ExecCommand{messages.ErrNoSuchProgram: {Argv: []string{"/no/such/program"}}, messages.ErrInvalidRequest: {}} {
-		unborn := st.ordered(&command.Call, want{unborn: true})
-		_, err := s.Exec(st.ctx, command)
-		unborn.accepted(st.ctx, "exec", false, err, code)
-		if err == nil {
-			st.fault("what cannot be run was run")
-		}
-	}
-	_, err := s.Poll(st.ctx, messages.Poll{Process: 1})
-	refuse(messages.ErrUnknownProcess, err)
-	_, err = s.Write(st.ctx, messages.WriteStdin{Process: known, Bytes: []byte("x"), UntilTaken: true})
-	refuse(messages.ErrStdinClosed, err)
-	_, err = s.Read(st.ctx, messages.ReadOutput{Process: known})
-	refuse(messages.ErrInvalidRequest, err)
-	refuse(messages.ErrNotATerminal, s.Resize(st.ctx, messages.Resize{Process: known, Size: messages.Size{}.OrDefault()}))
-	refuse(messages.ErrInvalidRequest, s.Signal(st.ctx, messages.Signal{Process: known, Signal: 99}))
-	j.terminate(messages.Terminate{Grace: new(time.Duration)})
 }
 
 // look lists, and changes the environment.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/tests/harness"
+	"github.com/execbus/execbus/tests/proc"
 )
 
 const (
@@ -25,7 +27,6 @@ const (
 	endWait     = 20 * time.Second
 	settleWait  = 10 * time.Second
 	settlePause = 50 * time.Millisecond
-	samplePause = time.Second
 
 	// Bounds of a round.
 	shortestRound = time.Second
@@ -46,17 +47,12 @@ type soak struct {
 	host     *host
 	home     *client // the session that lives as long as the runtime
 	before   sample  // before the runtime was started
-	done     atomic.Int64
-	hung     chan struct{} // a worker hangs
-	hangs    sync.Once
-	ending   chan struct{} // nobody looks at the counts any more
-	watched  chan struct{}
 
 	interrupted bool
 }
 
 func newSoak(a arguments, progress *harness.Progress) (*soak, error) {
-	s := &soak{arguments: a, progress: progress, faults: &faults{say: progress}, hung: make(chan struct{}), ending: make(chan struct{}), watched: make(chan struct{})}
+	s := &soak{arguments: a, progress: progress, faults: &faults{say: progress}}
 	s.judge = &judge{name: "quiet point", faults: s.faults}
 	mark := fmt.Sprintf("soak-%d-%x", os.Getpid(), time.Now().UnixNano()) // distinguishes this run's processes from any other's
 	var err error
@@ -67,7 +63,6 @@ func newSoak(a arguments, progress *harness.Progress) (*soak, error) {
 	if err := errors.Join(err, r.Close(), w.Close()); err != nil {
 		return nil, err
 	}
-	go s.watch()
 	s.before, _ = s.watcher.take()
 	if s.host, err = newHost(s.faults, mark); err != nil {
 		return nil, err
@@ -86,17 +81,14 @@ func (s *soak) title() string {
 // run does everything from the warm-up to the shutdown.
 func (s *soak) run(ctx context.Context) {
 	s.progress.Say("%s; %s, %d cores, uid %d", s.title(), runtime.Version(), runtime.GOMAXPROCS(0), os.Getuid())
-	defer func() {
-		close(s.ending)
-		<-s.watched
-	}()
 	ok := s.round(ctx, s.warmUp)
 	began, length := time.Now(), min(max(s.duration/roundsWanted, shortestRound), longestRound)
 	steps, all := make([]int, s.parallel), matching(s.only) // the steps by worker: taken so far
 	for n := 0; ok; n++ {
 		s.quiet(ctx)
 		s.interrupted = ctx.Err() != nil
-		if s.interrupted || s.faults.tooMany() || time.Since(began) >= s.duration {
+		_, broken := s.faults.all()
+		if s.interrupted || broken >= maxFaults || time.Since(began) >= s.duration {
 			s.end()
 			return
 		}
@@ -146,7 +138,7 @@ func (s *soak) step(p *pool, dice *rand.Rand, name string, chosen scenario, home
 	return &step{host: s.host, pool: p, slot: slot, client: c, dice: dice, name: name, scenario: chosen, epoch: s.host.epoch.Load()}
 }
 
-// round lets every worker take steps until there are no more. It returns false if one hangs.
+// round lets every worker take steps until there are no more. It returns false if it could not begin.
 func (s *soak) round(ctx context.Context, supplied func(p *pool) supply) bool {
 	p, err := newPool(s.host, max(2, s.parallel/2))
 	if err != nil {
@@ -154,7 +146,6 @@ func (s *soak) round(ctx context.Context, supplied func(p *pool) supply) bool {
 		return false
 	}
 	next := supplied(p)
-	done := make(chan struct{})
 	var all sync.WaitGroup
 	for worker := range s.parallel {
 		all.Go(func() {
@@ -167,26 +158,16 @@ func (s *soak) round(ctx context.Context, supplied func(p *pool) supply) bool {
 			}
 		})
 	}
-	go func() {
-		all.Wait()
-		p.chaos.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return true
-	case <-s.hung:
-		return false
-	}
+	all.Wait()
+	p.chaos.Wait()
+	return true
 }
 
-// take takes one step.
+// take takes one step. One that hangs ends this program and shows all goroutines; the warden ends what runs.
 func (s *soak) take(ctx context.Context, st *step) {
 	hangs := time.AfterFunc(2*patience, func() {
-		s.faults.add(st.where(), "hangs; this run ends here")
-		buffer := make([]byte, 1<<20)
-		_, _ = s.progress.Write(buffer[:runtime.Stack(buffer, true)])
-		s.hangs.Do(func() { close(s.hung) })
+		debug.SetTraceback("all")
+		panic(st.where() + " in " + st.client.name + " hangs")
 	})
 	defer hangs.Stop()
 	var cancel context.CancelFunc
@@ -197,27 +178,16 @@ func (s *soak) take(ctx context.Context, st *step) {
 		st.fault("took more than %v", patience)
 	}
 	s.host.tally.plus("step: "+st.scenario.name, 1)
-	s.done.Add(1)
 }
 
-// watch looks at the counts under load, and shows the progress.
-func (s *soak) watch() {
-	defer close(s.watched)
-	for ticker := time.Tick(samplePause); ; {
-		select {
-		case <-s.ending:
-			return
-		case <-ticker:
-		}
-		one, _ := s.watcher.take()
-		s.judge.peak(one)
-		text := fmt.Sprintf("%d steps", s.done.Load())
-		for q := range quantities {
-			text += fmt.Sprintf(", %s %s", facts[q].name, facts[q].show(one[q]))
-		}
-		_, broken := s.faults.all()
-		s.progress.At("%d broken, %s", broken, text)
+// say shows what was counted at a quiet point.
+func (s *soak) say(j *judge, one sample) {
+	_, broken := s.faults.all()
+	text := fmt.Sprintf("%s %d: %d broken", j.name, len(j.points), broken)
+	for q := range quantities {
+		text += fmt.Sprintf(", %s %s", facts[q].name, facts[q].show(one[q]))
 	}
+	s.progress.Say("%s", text)
 }
 
 // quiet lets everything end, and compares the counts with the baseline.
@@ -231,9 +201,9 @@ func (s *soak) quiet(ctx context.Context) {
 func (s *soak) settle(j *judge) {
 	for began := time.Now(); ; time.Sleep(settlePause) {
 		one, c := s.watcher.take()
-		one[settling] = time.Since(began).Milliseconds()
 		if j.settled(one) || time.Since(began) > settleWait {
 			s.explain(j.add(one), c)
+			s.say(j, one)
 			return
 		}
 	}
@@ -264,8 +234,8 @@ func (s *soak) explain(drifted []quantity, c census) {
 		return
 	}
 	_ = pprof.Lookup("goroutine").WriteTo(s.progress, 1)
-	s.progress.Say("zombies: %+v\ndescendants: %+v\ndescriptors of the host: %q\ndescriptors of the warden: %q", c.zombies, c.descendants,
-		targets(os.Getpid()), targets(c.warden.PID))
+	s.progress.Say("zombies: %q\ndescendants: %q\ndescriptors of the host: %q\ndescriptors of the warden: %q", c.zombies, c.descendants,
+		proc.Descriptors(os.Getpid()), proc.Descriptors(c.warden))
 	if file, err := os.CreateTemp("", "soak-heap-*.pprof"); err == nil {
 		err = errors.Join(pprof.Lookup("heap").WriteTo(file, 0), file.Close())
 		s.progress.Say("heap profile: %s %v", file.Name(), err)

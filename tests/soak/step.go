@@ -228,7 +228,7 @@ func (st *step) ordered(call *messages.CallID, w want) *job {
 // accepted notes the answer to a command's call, and reports whether it was a result; waits says that the result is about
 // a start that waits. If the call was cancelled, it looks for the process: the session handles one request after the other, so
 // it is listed by now or never.
-func (j *job) accepted(ctx context.Context, op string, waits bool, err error, allowed ...messages.ErrorCode) bool {
+func (j *job) accepted(ctx context.Context, op string, waits bool, err error) bool {
 	cancelled := isCode(err, messages.ErrCancelled) && ctx.Err() != nil
 	if cancelled {
 		all, err := j.client.session.Records(j.beyond())
@@ -241,7 +241,7 @@ func (j *job) accepted(ctx context.Context, op string, waits bool, err error, al
 	}
 	j.waiting = waits || j.id != 0
 	j.client.ledger.answered(j.entry, err, j.waiting)
-	return !cancelled && j.typed(op, err, append(allowed, messages.ErrLimitReached)...)
+	return !cancelled && j.typed(op, err, messages.ErrLimitReached)
 }
 
 // took checks the output of an answer.
