@@ -57,9 +57,9 @@
 // turn with a runtime that runs it here ("bare"). remote-echo-* and remote-flood are the rows echo and flood for a child there,
 // in turn with a child of a warden here ("bare").
 //
-// rest: two small programs, a second after they have run 2,000 commands one after the other: through a Session, and with os/exec
-// ("bare Go"). Half of the first's memory are pages of its executable, which it shares with its warden; the library of the actors
-// brings 5 MiB of them. mcp-rest and remote-rest are the servers, without their wardens.
+// rest: a small program, a second after it has run 2,000 commands one after the other. Half of its memory are pages of its
+// executable, which it shares with its warden; the library of the actors brings 5 MiB of them. mcp-rest and remote-rest are the
+// servers after a command, without their wardens.
 //
 // memory-floods: 100 times yes floods pipes, through a Session. The runtime keeps 2.5 MiB of each process's output: 1 MiB that nobody
 // has polled, and the log. Go lets a heap grow to twice its live size before it collects it, unless the host sets GOGC or
@@ -71,8 +71,9 @@
 //
 // # Layers
 //
-// spawn-*: /bin/true as a child of a spawner, from the call of Spawn to the last of Exited, Drained and Closed. A warden costs two context switches and a look at the host's rights, some 80 µs in all. echo and flood: a child of
-// the warden, without the rest of the runtime.
+// spawn-*: /bin/true as a child of a spawner, from the call of Spawn to the last of Exited, Drained and Closed. A warden costs two
+// context switches and a look at the host's rights, some 80 µs in all. echo and flood: a child of the warden, without the rest of
+// the runtime.
 //
 // # What you must not assume
 //

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -66,67 +65,39 @@ type mcp struct {
 
 func (s *scope) mcp(ctx context.Context) *mcp {
 	m := &mcp{server: s.server(ctx, "mcp", "--sandbox", "danger-full-access", "--dir", "/")}
-	must(m.send("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`))
-	get(m.answer())
+	must(m.ask("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`))
 	must(m.exec(ctx)) // the first call starts what later ones use
 	return m
 }
 
-func (m *mcp) send(method, params string) error {
+// ask sends a request and waits until it is answered.
+func (m *mcp) ask(method, params string) error {
 	m.id++
-	_, err := fmt.Fprintf(m.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", m.id, method, params)
-	return err
-}
-
-func (m *mcp) call(arguments string) error {
-	return m.send("tools/call", `{"name":"exec_command","arguments":`+arguments+`}`)
-}
-
-// answer waits for an answer, and returns the process that it is about, if that lives on.
-func (m *mcp) answer() (process int, err error) {
+	if _, err := fmt.Fprintf(m.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", m.id, method, params); err != nil {
+		return err
+	}
 	for {
 		text, err := m.out.ReadSlice('\n')
 		if err != nil {
-			return 0, err
+			return err
 		}
 		var answer struct {
 			ID     int
-			Result *struct {
-				IsError           bool
-				StructuredContent struct {
-					Session int `json:"session_id"`
-				}
-			}
+			Result *struct{ IsError bool }
 		}
 		err = json.Unmarshal(text, &answer)
 		switch {
 		case err == nil && answer.ID == 0:
 			continue // a notification
 		case err != nil || answer.Result == nil || answer.Result.IsError:
-			return 0, fmt.Errorf("the answer is %s", text)
+			return fmt.Errorf("the answer is %s", text)
 		}
-		return answer.Result.StructuredContent.Session, nil
+		return nil
 	}
 }
 
 func (m *mcp) exec(context.Context) error {
-	if err := m.call(`{"cmd":"true","login":false}`); err != nil {
-		return err
-	}
-	_, err := m.answer()
-	return err
-}
-
-// fill starts processes that wait for input, at the same time.
-func (m *mcp) fill(count int) {
-	for range count {
-		must(m.call(`{"cmd":"exec cat","login":false,"tty":true,"yield_time_ms":250}`))
-	}
-	for range count {
-		if get(m.answer()) == 0 {
-			must(errors.New("a process that should wait has ended"))
-		}
-	}
+	return m.ask("tools/call", `{"name":"exec_command","arguments":{"cmd":"true","login":false}}`)
 }
 
 // throughMCP compares two runtimes; that of the server is in another process.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/execbus/execbus"
-	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tests/harness"
 	"github.com/execbus/execbus/tests/proc"
 )
@@ -22,22 +21,19 @@ const (
 	// restCommands is how many commands a program has run before it rests, and restTime for how long it does.
 	restCommands = 2000
 	restTime     = time.Second
-	// idleProcesses is how many a server has in its second row: the most without a warning.
-	idleProcesses = 60
-	memoryFloods  = 100
+	memoryFloods = 100
 	// memoryKept is how much of so many floods the runtime keeps, in MiB: for each 1 MiB that nobody has polled, and the log.
 	memoryKept = memoryFloods * 2.5
 )
 
 func memoryRows() []row {
-	resting := []metric{{name: "at rest", unit: mebibytes, judge: most, limit: 20}, {name: "60 idle processes", of: "idle", unit: mebibytes}}
+	resting := []metric{{name: "at rest", unit: mebibytes, judge: most, limit: 20}}
 	return []row{
-		{name: "rest", about: "resident memory of a small host that has run 2,000 commands and rests, beside a program that ran them with os/exec", fresh: true, open: rests,
+		{name: "rest", about: "resident memory of a small host that has run 2,000 commands and rests", fresh: true, open: rests,
 			metrics: []metric{{name: "host", unit: mebibytes, judge: most, limit: 21}, {name: "warden", of: "warden", unit: mebibytes, judge: most, limit: 8},
-				{name: "bare Go", of: "plain", unit: mebibytes},
 				{name: "threads of the host", of: "threads", unit: pieces}}},
-		{name: "mcp-rest", about: "resident memory of a server for MCP, without its warden: after a command, and with 60 idle processes",
-			metrics: resting, fresh: true, open: restOfServer(mcpServer)},
+		{name: "mcp-rest", about: "resident memory of a server for MCP, without its warden, after a command",
+			metrics: resting, fresh: true, open: restOfServer(func(ctx context.Context, s *scope) *server { return s.mcp(ctx).server })},
 		{name: "remote-rest", about: "the same of an exec-server", metrics: resting, fresh: true, open: restOfServer(execServer)},
 		{name: "memory-floods", about: "100 floods of 8 s through the runtime", fresh: true, open: manyFloods,
 			metrics: []metric{{name: "rss grown", of: "grown", unit: mebibytes}, {name: "rss beyond twice what is kept", of: "beyond", unit: mebibytes, judge: most, limit: 64},
@@ -59,60 +55,39 @@ func resident(ctx context.Context, pid int) float64 {
 	return float64(get(harness.ResidentKiB(pid))) / 1024
 }
 
-// rests measures small programs, because most of a resting host's memory are pages of its executable.
+// rests measures a small program, because most of a resting host's memory are pages of its executable.
 func rests(ctx context.Context, s *scope) pair {
-	dir := s.build(ctx, "tests/cost/embedded", "tests/cost/plain")
+	dir, commands := s.build(ctx, "tests/cost/embedded"), s.some(restCommands, restCommands/10)
 	return pair{ours: func(ctx context.Context, took series) {
-		restOf(ctx, filepath.Join(dir, "embedded"), s.some(restCommands, restCommands/10), "", took)
-		restOf(ctx, filepath.Join(dir, "plain"), s.some(restCommands, restCommands/10), "plain", took)
+		cmd := exec.CommandContext(ctx, filepath.Join(dir, "embedded"), strconv.Itoa(commands))
+		cmd.Stderr = os.Stderr
+		stdin, stdout := get(cmd.StdinPipe()), get(cmd.StdoutPipe())
+		must(cmd.Start())
+		defer func() {
+			_ = stdin.Close()
+			_ = cmd.Wait()
+		}()
+		if said := get(bufio.NewReader(stdout).ReadString('\n')); said != "resting\n" {
+			must(fmt.Errorf("the host printed %q", said))
+		}
+		took.add("", resident(ctx, cmd.Process.Pid))
+		took.add("threads", float64(harness.Threads(cmd.Process.Pid)))
+		took.add("warden", float64(get(harness.ResidentKiB(harness.Warden(cmd.Process.Pid))))/1024)
 	}}
 }
 
-// restOf runs a program that runs so many commands, and measures it, and its warden if it has one.
-func restOf(ctx context.Context, program string, commands int, name string, took series) {
-	cmd := exec.CommandContext(ctx, program, strconv.Itoa(commands))
-	cmd.Stderr = os.Stderr
-	stdin, stdout := get(cmd.StdinPipe()), get(cmd.StdoutPipe())
-	must(cmd.Start())
-	defer func() {
-		_ = stdin.Close()
-		_ = cmd.Wait()
-	}()
-	if said := get(bufio.NewReader(stdout).ReadString('\n')); said != "resting\n" {
-		must(fmt.Errorf("%s printed %q", program, said))
-	}
-	took.add(name, resident(ctx, cmd.Process.Pid))
-	if warden := harness.Warden(cmd.Process.Pid); warden != 0 {
-		took.add("threads", float64(harness.Threads(cmd.Process.Pid)))
-		took.add("warden", float64(get(harness.ResidentKiB(warden)))/1024)
-	}
-}
-
-// restOfServer measures a server after one command, and with idle processes.
-func restOfServer(open func(ctx context.Context, s *scope) (v *server, fill func(count int))) opener {
+// restOfServer measures a server that has run a command.
+func restOfServer(open func(ctx context.Context, s *scope) *server) opener {
 	return func(ctx context.Context, s *scope) pair {
-		v, fill := open(ctx, s)
-		return pair{ours: func(ctx context.Context, took series) {
-			took.add("", resident(ctx, v.cmd.Process.Pid))
-			fill(idleProcesses)
-			took.add("idle", resident(ctx, v.cmd.Process.Pid))
-		}}
+		v := open(ctx, s)
+		return pair{ours: func(ctx context.Context, took series) { took.add("", resident(ctx, v.cmd.Process.Pid)) }}
 	}
 }
 
-func mcpServer(ctx context.Context, s *scope) (*server, func(int)) {
-	m := s.mcp(ctx)
-	return m.server, m.fill
-}
-
-func execServer(ctx context.Context, s *scope) (*server, func(int)) {
+func execServer(ctx context.Context, s *scope) *server {
 	v, session := s.remoteSession(ctx, "websocket")
 	s.plain(ctx, session)
-	return v, func(count int) {
-		for range count {
-			get(session.Start(ctx, messages.ExecCommand{Argv: []string{"cat"}, TTY: true}))
-		}
-	}
+	return v
 }
 
 // manyFloods measures this process, a host of many floods.

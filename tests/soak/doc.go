@@ -6,9 +6,9 @@
 //	go run ./tests/soak -only short          # very many small commands
 //
 // It needs Linux, sh and the usual small programs (seq, cat, sleep, setsid, stty), and works as root and as an ordinary
-// user. It exits with 0 if nothing drifted and no invariant was broken, 1 otherwise, 2 for wrong usage or if a step hangs, 3
-// if it could not run, or not to its end. Ctrl-C ends it cleanly: it shows the table so far, and leaves nothing behind. A second Ctrl-C ends
-// it at once, and the warden ends what ran.
+// user. It exits with 0 if nothing drifted and no invariant was broken, 1 otherwise, 2 for wrong usage or if a step hangs, 3 if
+// it could not run, or not to its end. Ctrl-C ends it cleanly: it shows the table so far, and leaves nothing behind. A second
+// Ctrl-C ends it at once, and the warden ends what ran.
 //
 // # How it works
 //

@@ -27,6 +27,7 @@ type host struct {
 	// disturbed.
 	epoch atomic.Int64
 	died  chan struct{} // the runtime has noticed the death of a warden
+	chaos sync.WaitGroup
 
 	sessions atomic.Int64 // opened so far
 	tally    tally
@@ -178,32 +179,28 @@ func (l logWatch) Write(record []byte) (int, error) {
 }
 
 // pool holds the sessions that all workers of a round share.
-type pool struct {
-	host  *host
-	slots []atomic.Pointer[client]
-	chaos sync.WaitGroup
-}
+type pool []atomic.Pointer[client]
 
-func newPool(h *host, size int) (*pool, error) {
-	p := &pool{host: h, slots: make([]atomic.Pointer[client], size)}
-	for i := range p.slots {
+func newPool(h *host, size int) (pool, error) {
+	p := make(pool, size)
+	for i := range p {
 		c, err := h.session(execbus.SessionOptions{MaxProcesses: 8 + i, ProtectedProcesses: 2})
 		if err != nil {
 			return nil, err
 		}
-		p.slots[i].Store(c)
+		p[i].Store(c)
 	}
 	return p, nil
 }
 
 // disturb kills or stops the warden at some moment of a round, or leaves it alone.
-func (p *pool) disturb(ctx context.Context, dice *rand.Rand, length time.Duration) {
-	act := [...]func(){nil, p.host.killWarden, p.host.stopWarden}[dice.IntN(3)]
+func (h *host) disturb(ctx context.Context, dice *rand.Rand, length time.Duration) {
+	act := [...]func(){nil, h.killWarden, h.stopWarden}[dice.IntN(3)]
 	if act == nil {
 		return
 	}
 	pause := time.Duration(dice.Int64N(int64(length)))
-	p.chaos.Go(func() {
+	h.chaos.Go(func() {
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):

@@ -432,7 +432,7 @@ func (st *step) list() (living int) {
 func (st *step) replace() {
 	old := st.client
 	st.in(execbus.SessionOptions{MaxProcesses: st.between(4, 20), ProtectedProcesses: st.between(1, 4)})
-	if !st.pool.slots[st.slot].CompareAndSwap(old, st.client) {
+	if !st.pool[st.slot].CompareAndSwap(old, st.client) {
 		return // another step has replaced it
 	}
 	st.client = old

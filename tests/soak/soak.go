@@ -81,9 +81,9 @@ func (s *soak) title() string {
 // run does everything from the warm-up to the shutdown.
 func (s *soak) run(ctx context.Context) {
 	s.progress.Say("%s; %s, %d cores, uid %d", s.title(), runtime.Version(), runtime.GOMAXPROCS(0), os.Getuid())
-	ok := s.round(ctx, s.warmUp)
+	all, steps := matching(s.only), make([]int, s.parallel) // the steps by worker: taken so far
+	ok := s.warmUp(ctx, all)
 	began, length := time.Now(), min(max(s.duration/roundsWanted, shortestRound), longestRound)
-	steps, all := make([]int, s.parallel), matching(s.only) // the steps by worker: taken so far
 	for n := 0; ok; n++ {
 		s.quiet(ctx)
 		s.interrupted = ctx.Err() != nil
@@ -92,30 +92,24 @@ func (s *soak) run(ctx context.Context) {
 			s.end()
 			return
 		}
-		ok = s.round(ctx, func(p *pool) supply {
-			deadline := time.Now().Add(min(length, s.duration-time.Since(began)))
-			p.disturb(ctx, s.dice(maxParallel+1, n), length)
-			return func(worker int) *step {
-				if time.Now().After(deadline) {
-					return nil
-				}
-				dice, name := s.dice(worker, steps[worker]), fmt.Sprintf("w%d.%d", worker, steps[worker])
-				steps[worker]++
-				chosen := draw(dice, all)
-				return s.step(p, dice, name, chosen, chosen.name == "short" && dice.IntN(2) == 0)
+		deadline := time.Now().Add(min(length, s.duration-time.Since(began)))
+		s.host.disturb(ctx, s.dice(maxParallel+1, n), length)
+		ok = s.round(ctx, func(p pool, worker int) *step {
+			if time.Now().After(deadline) {
+				return nil
 			}
+			dice, name := s.dice(worker, steps[worker]), fmt.Sprintf("w%d.%d", worker, steps[worker])
+			steps[worker]++
+			chosen := draw(dice, all)
+			return s.step(p, dice, name, chosen, chosen.name == "short" && dice.IntN(2) == 0)
 		})
 	}
 }
 
-// supply returns the next step of a worker, or nil at the end of a round.
-type supply func(worker int) *step
-
 // warmUp lets every scenario happen once, and fills the memory of the session that lives longest.
-func (s *soak) warmUp(p *pool) supply {
+func (s *soak) warmUp(ctx context.Context, all []scenario) (ok bool) {
 	var next atomic.Int64
-	all := matching(s.only)
-	return func(int) *step {
+	return s.round(ctx, func(p pool, _ int) *step {
 		n := int(next.Add(1)) - 1
 		if n >= len(all)+warmUp {
 			return nil
@@ -125,32 +119,31 @@ func (s *soak) warmUp(p *pool) supply {
 			chosen = all[n]
 		}
 		return s.step(p, s.dice(maxParallel, n), fmt.Sprintf("warm.%d", n), chosen, n >= len(all))
-	}
+	})
 }
 
 // step makes a step, in one of the sessions that all workers share or in the one that lives longest.
-func (s *soak) step(p *pool, dice *rand.Rand, name string, chosen scenario, home bool) *step {
-	slot := dice.IntN(len(p.slots))
-	c := p.slots[slot].Load()
+func (s *soak) step(p pool, dice *rand.Rand, name string, chosen scenario, home bool) *step {
+	slot := dice.IntN(len(p))
+	c := p[slot].Load()
 	if home {
 		c = s.home
 	}
 	return &step{host: s.host, pool: p, slot: slot, client: c, dice: dice, name: name, scenario: chosen, epoch: s.host.epoch.Load()}
 }
 
-// round lets every worker take steps until there are no more. It returns false if it could not begin.
-func (s *soak) round(ctx context.Context, supplied func(p *pool) supply) bool {
+// round lets every worker take steps until next returns nil. It returns false if it could not begin.
+func (s *soak) round(ctx context.Context, next func(p pool, worker int) *step) bool {
 	p, err := newPool(s.host, max(2, s.parallel/2))
 	if err != nil {
 		s.faults.add("round", "open session: %v", err)
 		return false
 	}
-	next := supplied(p)
 	var all sync.WaitGroup
 	for worker := range s.parallel {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				st := next(worker)
+				st := next(p, worker)
 				if st == nil {
 					return
 				}
@@ -159,7 +152,7 @@ func (s *soak) round(ctx context.Context, supplied func(p *pool) supply) bool {
 		})
 	}
 	all.Wait()
-	p.chaos.Wait()
+	s.host.chaos.Wait()
 	return true
 }
 

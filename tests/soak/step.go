@@ -16,7 +16,7 @@ import (
 type step struct {
 	ctx      context.Context
 	host     *host
-	pool     *pool
+	pool     pool
 	slot     int // of the pool
 	client   *client
 	dice     *rand.Rand
