@@ -3,8 +3,11 @@
 package sandbox_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,7 +49,10 @@ func (i ice) write(t *testing.T, name, value string) {
 
 func (i ice) freeze(t *testing.T, pid int) {
 	t.Helper()
-	i.write(t, "cgroup.procs", strconv.Itoa(pid))
+	err := os.WriteFile(filepath.Join(i.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o600)
+	if err != nil && !errors.Is(err, unix.ESRCH) { // on a busy machine a start that hangs may have been given up by now
+		t.Error(err)
+	}
 	i.write(t, "freezer.state", "FROZEN")
 	eventually(t, "it is frozen", func() bool {
 		state, _ := os.ReadFile(filepath.Join(i.dir, "freezer.state"))
@@ -94,6 +100,33 @@ func TestWhatTheKernelDoesNotKillIsNamed(t *testing.T) {
 			freezer.thaw(t)
 			noneLeft(t, token)
 		})
+	}
+}
+
+func TestAStartThatTheKernelDoesNotKillIsAnswered(t *testing.T) {
+	freezer := newIce(t)
+	spawner, lost := lossyAndHasty(t)
+	child, record := run(t, spawner, launch(false, "cat"))
+	warden := wardenAbove(child.PID())
+	hanging, awaited := hangingLaunch(t)
+	failed := make(chan error, 1)
+	before := childrenOf(t, warden)
+	go func() { _, err := spawner.Spawn(context.Background(), hanging); failed <- err }()
+	eventually(t, "the fork hangs", awaited)
+	for _, pid := range childrenOf(t, warden) {
+		if n, _ := strconv.Atoi(pid); !slices.Contains(before, pid) {
+			freezer.freeze(t, n)
+		}
+	}
+	if err := receive(t, "the failure", failed); !errors.Is(err, messages.ErrSpawnFailed) {
+		t.Errorf("%v", err)
+	}
+	freezer.thaw(t)
+	eventually(t, "the child is dead", func() bool { return len(childrenOf(t, warden)) == len(before) })
+	child.EndTree(0)
+	record.awaitEnd(t)
+	if len(lost) > 0 {
+		t.Errorf("the warden was given up: %+v", <-lost)
 	}
 }
 

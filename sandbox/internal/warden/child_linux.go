@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
@@ -65,12 +66,17 @@ func (w *warden) attend() (left bool) {
 }
 
 // outlast looks after a birth until it is over, and gives it up if it hangs. It does not wait in the kernel, because that would take a
-// thread for each.
+// thread for each. The start of a child that does not die then is answered twice, and the host ignores the second answer.
 func (w *warden) outlast(n *child) {
 	n.looked = n.begun
+	answered := false
 	for !n.tree.Prompt(0) && !n.tree.Died() {
 		if n.hangs(time.Now(), n.tree.Runs()) {
 			n.tree.GiveUp()
+		}
+		if !answered && n.waited >= n.start.spec.Patience {
+			answered = true
+			w.fail(n.start.id, &birth.Error{Step: "execve", Errno: unix.ETIMEDOUT})
 		}
 		<-time.After(min(time.Since(n.begun)/8, longestLook))
 	}
