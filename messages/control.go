@@ -38,7 +38,7 @@ type ProcessInfo struct {
 	Size     Size         `json:"size,omitzero"` // of the terminal, as it is now
 	PID      int          `json:"pid,omitempty"` // the kernel's pid of the leader
 	State    ProcessState `json:"state"`
-	Began    time.Time    `json:"began"`
+	Began    time.Time    `json:"began"` // when the call came, which is before any question and any wait
 	LastUsed time.Time    `json:"lastUsed"`
 	// Enforced is what is enforced for the latest attempt; nil if nothing was demanded.
 	Enforced *Enforcement `json:"enforced,omitempty"`

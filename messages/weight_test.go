@@ -79,7 +79,7 @@ func TestNoEventIsUnknownToTheTests(t *testing.T) {
 			}
 			found++
 			if receiver, ok := method.Recv.List[0].Type.(*ast.Ident); !ok || !known[receiver.Name] {
-				t.Errorf("%s: an event is missing in the tests' list", name)
+				t.Errorf("%s: the event %v is missing in the list of the tests, events in json_test.go", name, method.Recv.List[0].Type)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ type attempt struct {
 	callOff  context.CancelFunc // says that the spawner need not go on
 	calls    *childCalls        // on the child; nil before it is born
 	pid      int
-	bornAt   time.Time
+	bornAt   time.Time // the start of the program
 	enforced *messages.Enforcement
 	exit     *ptyio.Exited // nil: the leader lives
 	exitedAt time.Time

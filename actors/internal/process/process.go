@@ -21,7 +21,6 @@ type process struct {
 	runtime    *system.PID
 	command    shared.Command
 	settings   *shared.Settings
-	began      time.Time
 	state      state
 
 	decision *decision // the decision about the command; nil before the plan is made
@@ -167,7 +166,7 @@ func (p *process) internal(message any) {
 
 // begin notes the order and the caller that waits for it.
 func (p *process) begin(from protocol.Caller) {
-	p.began, p.output = time.Now(), p.newOutput()
+	p.output = p.newOutput()
 	c := &call{Caller: from, kind: execCall, budget: p.settings.Budget(p.command.MaxOutputTokens, p.command.MaxOutputBytes)}
 	switch {
 	case p.command.Run != nil:

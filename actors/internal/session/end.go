@@ -34,7 +34,7 @@ func (v *supervisor) ended(m protocol.Ended) {
 func (v *supervisor) finish(e *entry, m protocol.Ended) {
 	v.close(e, m.Record, &record{output: m.Output, told: m.Told, news: m.Unreported, exited: m.ExitedAt})
 	for _, late := range e.late {
-		v.answerRecord(late)
+		v.answerRecord(e.info.Process, late)
 	}
 	v.ctx.Send(e.actor, protocol.Retire{})
 }
@@ -42,11 +42,14 @@ func (v *supervisor) finish(e *entry, m protocol.Ended) {
 // tooLate takes over a request to a process that has ended. It is answered from the record, which does not exist yet
 // where the last message is held back.
 func (v *supervisor) tooLate(m protocol.Request) {
-	if c := v.calls.table[m.Call]; c != nil && c.entry.last != nil && c.entry.consulting {
+	c := v.calls.table[m.Call]
+	switch {
+	case c == nil: // it was cancelled
+	case c.entry.last != nil && c.entry.consulting:
 		c.entry.late = append(c.entry.late, m)
-		return
+	default:
+		v.answerRecord(c.entry.info.Process, m)
 	}
-	v.answerRecord(m)
 }
 
 // close is where a process leaves the list: it frees the slot, publishes the end, answers the calls that wait

@@ -106,8 +106,8 @@ func (v *supervisor) expireRecords() {
 
 // answerRecord answers a request to an ended process: its output can still be read, and the first call that waits for
 // output gets the output that has not been taken.
-func (v *supervisor) answerRecord(q protocol.Request) {
-	answer := v.recordAnswer(q.Message)
+func (v *supervisor) answerRecord(id messages.ProcessID, q protocol.Request) {
+	answer := v.recordAnswer(id, q.Message)
 	if q.Call != 0 {
 		v.reply(q.Call, answer)
 	} else if q.Asker != nil {
@@ -115,32 +115,32 @@ func (v *supervisor) answerRecord(q protocol.Request) {
 	}
 }
 
-func (v *supervisor) recordAnswer(message any) any {
+func (v *supervisor) recordAnswer(id messages.ProcessID, message any) any {
 	switch m := message.(type) {
 	case messages.ReadOutput:
-		if r := v.records.find(m.Process); r != nil {
+		if r := v.records.find(id); r != nil {
 			return r.output.Read(m, true)
 		}
-		return unknownProcess(m.Process)
+		return unknownProcess(id)
 	case messages.Poll:
-		return v.rest(m.Process, v.settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes), nil)
+		return v.rest(id, v.settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes), nil)
 	case messages.WriteStdin:
 		if m.UntilTaken || m.NoWait {
-			return v.endedAnswer(m.Process)
+			return v.endedAnswer(id)
 		}
-		return v.rest(m.Process, v.settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes), &messages.Error{Code: messages.ErrClosed, Op: "write", Subject: m.Process.String(),
+		return v.rest(id, v.settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes), &messages.Error{Code: messages.ErrClosed, Op: "write", Subject: id.String(),
 			Detail: "the process had ended and took nothing"})
-	case messages.AwaitExit:
-		if r := v.records.find(m.Processes[0]); r != nil {
+	case messages.AwaitExit: // for one process
+		if r := v.records.find(id); r != nil {
 			exit := &messages.Exit{Process: r.info.Process, Exited: true, At: r.exited, Status: r.info.End.Status}
 			if exit.Status.Kind == messages.ExitNone {
 				exit.Lost = r.info.End.String()
 			}
 			return exit
 		}
-		return unknownProcess(m.Processes[0])
+		return unknownProcess(id)
 	default:
-		return v.endedAnswer(targetOf(message))
+		return v.endedAnswer(id)
 	}
 }
 
@@ -178,20 +178,4 @@ func (v *supervisor) rest(id messages.ProcessID, budget shared.Budget, inputErr 
 	r.output.Take(result, false)
 	r.told = true
 	return result
-}
-
-// targetOf is the process that a request names.
-func targetOf(message any) messages.ProcessID {
-	switch m := message.(type) {
-	case messages.CloseStdin:
-		return m.Process
-	case messages.Resize:
-		return m.Process
-	case messages.Signal:
-		return m.Process
-	case messages.Terminate:
-		return m.Process
-	default:
-		return 0
-	}
 }

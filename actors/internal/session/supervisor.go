@@ -211,7 +211,7 @@ func (v *supervisor) lookup(id messages.ProcessID, message any) *entry {
 		return nil
 	}
 	if v.records.find(id) != nil {
-		v.answerRecord(protocol.Request{Caller: v.newCall(), Message: message})
+		v.answerRecord(id, protocol.Request{Caller: v.newCall(), Message: message})
 		return nil
 	}
 	v.ctx.Respond(unknownProcess(id))
