@@ -24,8 +24,8 @@ const (
 	maxLarge       = 8        // operations of a connection whose answers are large, until these are being sent
 )
 
-// operation is a request on files or on a process. On one connection operations on the same path, handle or process take effect in the order
-// of their requests, and so do those that change a directory and something below it.
+// operation is a request on files or on a process. On one connection operations on the same path, handle or process take effect in the
+// order of their requests, and so do those that change a directory and something below it.
 type operation struct {
 	on      []string // paths, handles and processes
 	changes bool     // it does not only read

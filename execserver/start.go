@@ -34,7 +34,8 @@ func start(c *connection, params wire.StartParams) (later, error) {
 		return nil, wire.Refuse(wire.Internal, "the server is closing")
 	}
 	ctx, cancel := context.WithCancel(c.session.ctx)
-	p := &process{id: params.ProcessID, session: c.session, tty: params.TTY, stdin: params.TTY || params.PipeStdin, cancel: cancel, started: make(chan struct{}), unanswered: true}
+	p := &process{id: params.ProcessID, session: c.session, tty: params.TTY, stdin: params.TTY || params.PipeStdin, cancel: cancel,
+		started: make(chan struct{}), unanswered: true}
 	p.past.room = wire.RetainedBytes
 	if c.session.has(wire.ExtensionFlow) {
 		p.past.room = wire.FlowBytes

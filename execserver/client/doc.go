@@ -38,11 +38,10 @@
 // # Servers
 //
 // A server of execbus makes a process wait until its output was acknowledged, so no output is lost, however slow the client is.
-// Another server of this protocol keeps the last MiB of output for a slow client. Output that it drops counts as a gap, with one byte
-// for each lost chunk if the server does not give the size. Such a server may not know sandboxes, limits, merged output, kept
-// background processes, signals other than SIGINT, the size of a terminal after the start, and the end of the input. Calls that need
-// one of these fail with messages.ErrUnsupported. Such a server does not report the end of a tree, and its exit code 128+n may stand
-// for a signal.
+// Another server of this protocol keeps the last MiB of output for a slow client. Output that it drops counts as a gap, with one
+// byte for each lost chunk. Such a server may not know sandboxes, limits, merged output, kept background processes, signals other
+// than SIGINT, the size of a terminal after the start, and the end of the input. Calls that need one of these fail with
+// messages.ErrUnsupported. Such a server does not report the end of a tree, and its exit code 128+n may stand for a signal.
 //
 // # Limits
 //

@@ -400,7 +400,8 @@ func (l *link) start(c *call, method string, params any) error {
 	return nil
 }
 
-// ask makes a call and waits until its done has taken the result. If ctx ends first, the call is withdrawn; the server may still have received it.
+// ask makes a call and waits until its done has taken the result. If ctx ends first, the call is withdrawn; the server may still have
+// received it.
 func (l *link) ask(ctx context.Context, c *call, method string, params any) ([]byte, error) {
 	came := make(chan outcome, 1)
 	take := c.done
