@@ -20,7 +20,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/leasetest"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 var environment = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}
 

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const long = 20 * time.Second
+const long = time.Minute
 
 // outbox returns an outbox with a connection that only the test reads.
 func outbox(t *testing.T, patience time.Duration) (o *Outbox, other *Conn) {
@@ -222,7 +222,7 @@ func TestAStartWithAClosedFileFailsAlone(t *testing.T) {
 func TestPatienceCountsFromTheLastProgress(t *testing.T) {
 	patience := 250 * time.Millisecond
 	for err := readSlowly(t, patience); err != nil; err = readSlowly(t, patience) {
-		if patience *= 2; patience > 4*time.Second { // a busy machine may keep the reader from reading for longer than the patience
+		if patience *= 2; patience > 16*time.Second { // a busy machine may keep the reader from reading for longer than the patience
 			t.Fatal(err)
 		}
 	}
@@ -303,7 +303,7 @@ func TestCloseDoesNotWaitForOneWhoDoesNotRead(t *testing.T) {
 	o, other := outbox(t, 0)
 	o.stuck(t, 1, 6<<20)
 	o.Close(10 * time.Millisecond)
-	if err := other.Receive(&Request{}); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := other.Receive(&Request{}); err != io.ErrUnexpectedEOF && err != io.EOF { // of a slow writer nothing comes
 		t.Errorf("a message that was cut off: %v", err)
 	}
 }
