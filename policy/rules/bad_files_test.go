@@ -109,6 +109,8 @@ var attacks = map[string]string{
 	"comprehended collisions": "x = {i << 32: i for i in range(100000)}\nfail()",
 	"a colliding set":         "x = [i << 32 for i in range(100000)]\ny = set(x)\nfail()",
 	"colliding get":           "x = {}\nfor i in range(100000):\n  x.setdefault(i << 32)\nfail()",
+	"many braces":             "a = 1\nb = f'" + strings.Repeat("{a}", 80000) + "'\n",
+	"strings left open":       strings.Repeat("\\\"\"\"\n", 50000),
 	"colliding tuples":        "x = {}\nfor i in range(100000):\n  x[(i << 32,)] = i\nfail()",
 	"slices":                  "x = [0] * 50000\nfor i in range(50000):\n  y = x[1:]\n",
 	"pop":                     "x = [0] * 50000\nfor i in range(50000):\n  x.insert(0, 1)\n",

@@ -74,6 +74,24 @@ func runGuarded(source string) (string, error) {
 
 func quiet() *starlark.Thread { return &starlark.Thread{Print: func(*starlark.Thread, string) {}} }
 
+// All keys here have one hash, so each costs a comparison with all others.
+func TestKeysThatCollideAreFew(t *testing.T) {
+	for _, c := range []struct {
+		loop string
+		most int
+	}{
+		{"for i in range(4000):\n  s.add((" + strings.Repeat("0,", 64) + "i << 32))\n  say()\n", 100},
+		{"for i in range(4000):\n  d[(" + strings.Repeat("0,", 64) + "i << 32)] = 1\n  say()\n", 100},
+		{"for i in range(1500):\n  s.add(i << 32)\nfor i in range(100):\n  s | s\n  say()\n", 2},
+		{"for i in range(1500):\n  d[i << 32] = i\nfor i in range(100):\n  d == d\n  say()\n", 2},
+	} {
+		said, err := runGuarded("s = set()\nd = {}\n" + c.loop)
+		if n := strings.Count(said, "\n"); n > c.most || err == nil {
+			t.Errorf("%q did %d, want at most %d; %v", c.loop[:40], n, c.most, err)
+		}
+	}
+}
+
 // FuzzFormats compares where we see f-strings with where Starlark sees literals.
 func FuzzFormats(f *testing.F) {
 	for _, source := range append(programs, "'''a\n\"'''\n", "r'\\'' # f'\n'f\"'", "\r\n'a'\r'b'\n\"\\\n\" 'é' b'x' rb\"y\"") {

@@ -2,6 +2,7 @@ package bounded
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,9 +14,10 @@ import (
 // from text, and every place in the file stays the same.
 
 // lexeme is a comment, a string with what stands before it, or a word, which is a name or a number. Even in raw strings a backslash keeps
-// the quote after it from ending the string.
-var lexeme = regexp.MustCompile(`#[^\r\n]*|([\pL\p{Nd}_]*)(?:"""(?:\\(?s:.)|[^\\])*?"""|'''(?:\\(?s:.)|[^\\])*?'''|` +
-	`"(?:\\(?:\r\n|(?s:.))|[^"\\\r\n])*"|'(?:\\(?:\r\n|(?s:.))|[^'\\\r\n])*')|([\pL\p{Nd}_]+)`)
+// the quote after it from ending the string. A string that is not closed matches, too: otherwise each such quote would be sought up to
+// the end of the file.
+var lexeme = regexp.MustCompile(`#[^\r\n]*|([\pL\p{Nd}_]*)(?:"""(?:\\(?s:.)|[^\\])*?(?:"""|\\?\z)|'''(?:\\(?s:.)|[^\\])*?(?:'''|\\?\z)|` +
+	`"(?:\\(?:\r\n|(?s:.))|[^"\\\r\n])*"?|'(?:\\(?:\r\n|(?s:.))|[^'\\\r\n])*'?)|([\pL\p{Nd}_]+)`)
 
 // maxWord bounds names and numbers, because reading a number takes more than linear time.
 const maxWord = 1000
@@ -89,6 +91,9 @@ type formatPart struct {
 	convert string // the function that makes text of the value: $str or $repr
 }
 
+// maxParts bounds the parts of an f-string, because each is nested in the next.
+const maxParts = 255
+
 var (
 	brace  = regexp.MustCompile(`\{\{|\}\}|\{[^}]*\}?|\}`)
 	inside = regexp.MustCompile(`^\{([\pL_][\pL\p{Nd}_]*)(?:!([rs]))?\}$`)
@@ -120,6 +125,9 @@ func formatParts(text string) ([]formatPart, error) {
 			convert = "$repr"
 		}
 		parts = append(parts, formatPart{name[1], convert})
+	}
+	if len(parts) > maxParts {
+		return nil, fmt.Errorf("it has more than %d values; split it", maxParts/2)
 	}
 	return append(parts, formatPart{text: text[end:]}), nil
 }

@@ -16,9 +16,10 @@ const (
 	maxBits  = 1 << 10 // of a number
 	maxCalls = 50      // functions inside of each other
 
-	// keyCost is the charge for looking for a key. Keys can be chosen so that they all have the same hash, and each must
-	// then be compared with all others; this charge bounds how many there are.
+	// keyCost is the charge for looking for the smallest key; others cost as many times their weight. Keys can be chosen so that they
+	// all have the same hash, and each must then be compared with all others; this charge bounds how many there are.
 	keyCost = 2 << 10
+	least   = 32 // the weight of the smallest value
 )
 
 var (
@@ -65,7 +66,7 @@ func (w *work) addTo(known starlark.StringDict) {
 // weight is about how many bytes an operation reads of a value. What a value holds twice counts twice, as it does for a
 // comparison; what can hold itself is more than the limit.
 func weight(value starlark.Value, limit, depth int) int {
-	sum := 32
+	sum := least
 	add := func(v starlark.Value) bool {
 		if sum += weight(v, limit-sum, depth+1); depth > 50 {
 			sum = limit + 1
@@ -85,7 +86,7 @@ func weight(value starlark.Value, limit, depth int) int {
 	case starlark.Bytes:
 		sum += len(v)
 	case *starlark.Dict:
-		sum += 512
+		sum += 512 + v.Len()*v.Len() // see keyCost
 		for key, item := range v.Entries() {
 			if !add(key) || !add(item) {
 				break
@@ -93,7 +94,7 @@ func weight(value starlark.Value, limit, depth int) int {
 		}
 	case starlark.Sequence: // a list, a tuple, a set or a range
 		if _, ok := v.(*starlark.Set); ok {
-			sum += 512
+			sum += 512 + v.Len()*v.Len()
 		}
 		for element := range starlark.Elements(v) {
 			if !add(element) {
@@ -135,10 +136,11 @@ func (w *work) use(_ *starlark.Thread, args starlark.Tuple, _ []starlark.Tuple) 
 }
 
 func (w *work) key(_ *starlark.Thread, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
-	if err := w.charge(keyCost); err != nil {
-		return nil, err
+	sum, err := w.weigh(args[0])
+	if err == nil {
+		err = w.times(keyCost/least, sum)
 	}
-	return w.made(args[0], nil)
+	return args[0], err
 }
 
 func (w *work) operate(_ *starlark.Thread, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
@@ -268,7 +270,7 @@ func (w *work) builtIn(f *starlark.Builtin, args starlark.Tuple, kwargs []starla
 	}
 	sum, err := w.weigh(values...)
 	if many[name] && err == nil {
-		return w.times(keyCost/32, max(sum, 32)) // nothing weighs less than 32
+		return w.times(keyCost/least, max(sum, least))
 	}
 	text, ok := receiver.(starlark.String)
 	if !ok || err != nil {
