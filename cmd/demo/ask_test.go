@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -276,9 +277,11 @@ func TestTerminalIsRestoredWithAQuestion(t *testing.T) {
 			i := beginInterview(t)
 			i.send("true; sleep 0; mkdir one\r")
 			i.expect(asks)
+			host := strconv.Itoa(i.host())
 			c.end(i.seat)
 			i.ends(c.code)
 			i.restored()
+			gone(t, host)
 			i.has("one", false)
 		})
 	}

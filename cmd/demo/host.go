@@ -112,7 +112,7 @@ func runOnTerminal(t *terminal, argv []string, p *policies) int {
 	go func() { // this goroutine ends only with the guard
 		_, _ = io.Copy(io.Discard, guarded)
 		t.restoreOurs()
-		h.results <- func() { h.quit(128 + int(syscall.SIGHUP)) }
+		h.signals <- syscall.SIGHUP // a question heeds signals, too
 	}()
 	t.raw()
 	if h.single {
@@ -156,7 +156,9 @@ func (h *host) await() {
 	case chunk, open := <-h.keys:
 		switch {
 		case !open:
-			h.keys = nil
+			if h.keys = nil; h.single { // the terminal is gone, and the command is ended
+				h.quit(128 + int(syscall.SIGHUP))
+			}
 			h.quit(0)
 		case len(h.pending)+len(chunk) > mostPending:
 			h.terminal.show([]byte("\a"))

@@ -41,11 +41,12 @@ func TestHost(t *testing.T) {
 	s.expect(`(?m)^hello\n24 100$`)
 	s.expect(`\[\d+\] exited, code\(3\)` + prompts)
 	for line, says := range map[string]string{
-		":nosuch":    "there is no :nosuch; :help",
-		":fg":        "this is used as :fg ID",
-		":list all":  "this is used as :list ",
-		":fg 12345":  "12345 does not run; :list lists what does",
-		":list":      "Nothing runs",
+		":nosuch":   "there is no :nosuch; :help",
+		":fg":       "this is used as :fg ID",
+		":list all": "this is used as :list ",
+		":fg 12345": "12345 does not run; :list lists what does",
+		":list":     "Nothing runs",
+		"echo tyx" + strings.Repeat("x", mostCharacters): "nothing of this runs",
 		":help":      ":revoke GRANT",
 		":cd nowher": "demo: update environment .*/nowher: there is no directory of this name",
 	} {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 
@@ -79,6 +80,9 @@ const (
 	pasteOff   = "\x1b[?2004l"
 )
 
+// mostCharacters is how many the editor takes of a line. It drops the rest, and the beginning alone must not run.
+const mostCharacters = 4096
+
 // errStopped ends the editing of a line that is to be shown anew, or of the last one.
 var errStopped = errors.New("the line is no longer edited")
 
@@ -101,11 +105,12 @@ func (h *host) readLine() (script string, ok bool) {
 	if h.terminal.pastes {
 		h.line.SetBracketedPasteMode(true)
 	}
-	for {
+	for tooLong := false; ; {
 		line, err := h.line.ReadLine()
 		if errors.Is(err, errStopped) {
 			return "", false
 		}
+		tooLong = tooLong || utf8.RuneCountInString(line) >= mostCharacters
 		if script += line; errors.Is(err, term.ErrPasteIndicator) {
 			script += "\n"
 			h.line.SetPrompt(morePrompt)
@@ -122,6 +127,9 @@ func (h *host) readLine() (script string, ok bool) {
 		case err != nil: // Ctrl-D on an empty line
 			h.print("\n")
 			h.quit(0)
+			return "", false
+		case tooLong:
+			h.note("demo: a line of %d characters or more is too long, so nothing of this runs; put it into a file", mostCharacters)
 			return "", false
 		}
 		return script, true

@@ -160,10 +160,12 @@ func (s *seat) expect(pattern string) []string {
 	}
 }
 
-// ends waits for the end of the demo.
+// ended waits for the end of the demo and returns its exit code.
+func (s *seat) ended() string { s.t.Helper(); return s.expect(`the demo ended with: (\d+)\n`)[1] }
+
 func (s *seat) ends(code int) {
 	s.t.Helper()
-	if got := s.expect(`the demo ended with: (\d+)\n`)[1]; got != strconv.Itoa(code) {
+	if got := s.ended(); got != strconv.Itoa(code) {
 		s.t.Errorf("the demo ended with %s, want %d", got, code)
 	}
 }
