@@ -56,7 +56,12 @@ func (s *spawner) enclose(ctx context.Context, c ptyio.Confinement, look func() 
 			return nil, err
 		}
 		e := &enclosure{spawner: s, confinement: c, found: found}
-		e.enforced, e.refused = e.enforcement()
+		if e.enforced, e.refused = e.enforcement(); e.refused == nil && e.enforced.Level == messages.AssuranceConfined {
+			if err := s.readable.refresh(); err != nil {
+				found.Close()
+				return nil, err
+			}
+		}
 		return e, nil
 	}, Late: func(e *enclosure, err error) {
 		if err == nil {
@@ -204,12 +209,17 @@ func landlockError(err error) error {
 
 // readable holds descriptors of everything that every confined command can use: all entries at the top of the file system
 // except the devices, and some of the devices. A rule for the root itself would allow all devices: disks, and the terminals of
-// others. To open all this anew for each rule set would take a tenth of a start.
+// others. They are opened anew for each enclosure, because something may have been mounted, and never for a start, which must not wait
+// for a file system.
 type readable struct {
-	mu      sync.Mutex // guards the rest, which starts share
+	mu     sync.Mutex // guards the rest, which starts share
+	newest readableSet
+	closed bool
+}
+
+type readableSet struct {
 	rules   []confine.Allowed
 	entries []confine.Allowed // the rules that make the entries at the top writable
-	key     unix.Stat_t
 }
 
 // devices are the devices that commands may use, with the rights to them.
@@ -221,21 +231,28 @@ var devices = map[string]confine.Rights{"null": confine.UseDevice, "zero": confi
 func (r *readable) use(with func(everything, entries []confine.Allowed) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var now unix.Stat_t
-	if err := unix.Stat("/", &now); err != nil {
-		return landlockError(err)
-	}
-	if r.rules == nil || r.key.Dev != now.Dev || r.key.Ino != now.Ino || r.key.Mtim != now.Mtim {
-		r.forget()
-		if err := r.open(); err != nil {
-			return &messages.Error{Code: messages.ErrUnsupported, Op: "confine", Subject: "/", Detail: "it cannot be read (" + err.Error() + "); let the host read it"}
-		}
-		r.key = now
-	}
-	return with(r.rules, r.entries)
+	return with(r.newest.rules, r.newest.entries)
 }
 
-func (r *readable) open() error {
+// refresh opens everything anew.
+func (r *readable) refresh() error {
+	var fresh readableSet
+	if err := fresh.open(); err != nil {
+		fresh.close()
+		return &messages.Error{Code: messages.ErrUnsupported, Op: "confine", Subject: "/", Detail: "it cannot be read (" + err.Error() + "); let the host read it"}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		fresh.close()
+		return nil
+	}
+	r.newest.close()
+	r.newest = fresh
+	return nil
+}
+
+func (r *readableSet) open() error {
 	names, err := os.ReadDir("/")
 	if err != nil {
 		return err
@@ -265,7 +282,7 @@ func (r *readable) open() error {
 }
 
 // add opens a path and gives it the rights of its kind.
-func (r *readable) add(path string, file, directory confine.Rights) error {
+func (r *readableSet) add(path string, file, directory confine.Rights) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -279,7 +296,7 @@ func (r *readable) add(path string, file, directory confine.Rights) error {
 	return nil
 }
 
-func (r *readable) forget() {
+func (r *readableSet) close() {
 	for _, rule := range r.rules {
 		_ = unix.Close(rule.FD)
 	}
@@ -289,5 +306,6 @@ func (r *readable) forget() {
 func (r *readable) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.forget()
+	r.closed = true
+	r.newest.close()
 }

@@ -1,31 +1,51 @@
 package sandbox
 
 import (
+	"slices"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
-// A directory that appears at the top of the file system can be read by later commands, too.
-func TestWhatCanBeReadIsOpenedAgainWhenTheRootHasChanged(t *testing.T) {
+func TestWhatCanBeReadIsOpenedAnewAndClosed(t *testing.T) {
 	var r readable
-	defer r.close()
-	count := func() (rules int) {
-		if err := r.use(func(everything, _ []confine.Allowed) error { rules = len(everything); return nil }); err != nil {
+	inodes := func() (found []uint64) {
+		_ = r.use(func(everything, _ []confine.Allowed) error {
+			for _, rule := range everything {
+				var stat unix.Stat_t
+				if err := unix.Fstat(rule.FD, &stat); err != nil {
+					t.Fatal(err)
+				}
+				found = append(found, stat.Ino)
+			}
+			return nil
+		})
+		return found
+	}
+	refresh := func() {
+		if err := r.refresh(); err != nil {
 			t.Fatal(err)
 		}
-		return rules
 	}
-	all := count()
-	lost := r.rules[all-1]
-	r.rules = r.rules[:all-1]
-	if some := count(); some != all-1 {
-		t.Errorf("%d rules were opened again although nothing has changed", some)
+	refresh()
+	all := inodes()
+	if len(all) < 2 {
+		t.Fatalf("%d rules", len(all))
 	}
-	r.rules = append(r.rules, lost)
-	r.key.Mtim.Nsec++
-	before := &r.rules[0]
-	if again := count(); again != all || &r.rules[0] == before {
-		t.Errorf("%d rules instead of %d, or the old ones", again, all)
+	// Another mount at the top leaves the root's times as they are. The old descriptors would lead below it.
+	stale := r.newest.rules[1].FD
+	if err := unix.Dup3(r.newest.rules[0].FD, stale, unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	refresh()
+	if now := inodes(); !slices.Equal(slices.Sorted(slices.Values(now)), slices.Sorted(slices.Values(all))) {
+		t.Errorf("%v instead of %v", now, all)
+	}
+	r.close()
+	refresh()
+	if len(inodes()) > 0 {
+		t.Error("something is open after the end")
 	}
 }
