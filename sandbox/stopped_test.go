@@ -113,10 +113,13 @@ func TestAWardenThatIsStoppedAgainAndAgainIsGivenUp(t *testing.T) {
 func stopWarden(t *testing.T, below int) int {
 	t.Helper()
 	warden := wardenAbove(below)
-	if err := syscall.Kill(warden, syscall.SIGSTOP); err != nil {
-		t.Fatalf("stop warden %d: %v", warden, err)
-	}
-	eventually(t, "the warden is stopped", func() bool { p, _ := look(warden); return p.state == 'T' })
+	eventually(t, "the warden is stopped", func() bool {
+		if err := syscall.Kill(warden, syscall.SIGSTOP); err != nil { // again and again: the host continues it every second
+			t.Fatalf("stop warden %d: %v", warden, err)
+		}
+		p, _ := look(warden)
+		return p.state == 'T'
+	})
 	return warden
 }
 
