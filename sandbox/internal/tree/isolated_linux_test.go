@@ -52,7 +52,8 @@ func startIsolated(t *testing.T, f *Forest, keep bool, script string) (*Tree, <-
 			_ = tree.Signal(unix.SIGTERM, 0)
 		}
 	}
-	tree, err = f.BeginIsolated(Spec{Keep: keep, Grace: 50 * time.Millisecond, Exited: func(s Status) { words.status = s }, Left: left, Ended: func(r Report) { words.report = r; said <- words }},
+	tree, err = f.BeginIsolated(Spec{Keep: keep, Grace: 50 * time.Millisecond, Exited: func(s Status) { words.status = s }, Left: left,
+		Ended: func(r Report) { words.report = r; said <- words }},
 		isolate.Namespaced(isolate.Launch{Plan: &confine.Plan{}, Files: []int{-1, int(out.Fd()), int(out.Fd())}, Report: report,
 			Network: network, Program: "/bin/sh", Argv: []string{"sh", "-c", script}}), reports)
 	_, _ = out.Close(), unix.Close(report)
