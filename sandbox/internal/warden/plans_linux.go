@@ -98,7 +98,7 @@ func (r *planTable) filter(kind seccomp.Kind) []unix.SockFilter {
 }
 
 // close removes everything that is kept for commands. It is called when all commands have ended. If a file system does not
-// answer, it waits until this process is killed: see the alarm and sandbox.patience.
+// answer, it waits until this process is killed: see the alarm and host.Timeouts.
 func (r *planTable) close() {
 	for _, p := range r.byID {
 		p.cell.end()
