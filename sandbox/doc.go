@@ -89,8 +89,9 @@
 // A birth may hang all the same, because the file system stopped answering a moment later, because a script's interpreter
 // does not answer, or because a command has stopped the child. Neither other starts nor Go's garbage collector wait for
 // such a birth. The warden kills a child that has not executed its program within four seconds and has not run in the last two of
-// them, and the start fails. Where a kernel refuses our clone (see below) such a start holds up those behind it. With the direct
-// spawner the birth hangs for as long as the file system does, and costs a thread.
+// them, and the start fails; two seconds later it fails even if the child has not died of that. Where a kernel refuses our clone
+// (see below) such a start holds up those behind it. With the direct spawner the birth hangs for as long as the file system does,
+// and costs a thread.
 //
 // An isolated start first looks at the protected names. It fails after 10 s if their file system does not answer, and so do
 // those behind it under the same policy.
