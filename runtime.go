@@ -37,8 +37,8 @@ type Options struct {
 	// Logger gets all records of the runtime. Starts and ends of processes, and decisions about them, have the level Debug;
 	// refusals Info; survivors and failures of single processes Warn; failures that affect more, such as a dead warden or a crashed
 	// actor, Error. Nil means that nothing is logged. One goroutine calls the handler, in order, and nothing waits for it. Records
-	// are dropped while 1,024 wait, and all are after a panic; Stats counts them. The runtime asks once a second which levels are
-	// enabled. Shutdown gives the handler a second to take the waiting records.
+	// are dropped while 1,024 wait, and all are after a panic; Stats counts them. Shutdown gives the handler a second to take the
+	// waiting records.
 	Logger *slog.Logger
 	// Spawner starts the children. Nil means the platform's own: a warden on Linux. The runtime closes it.
 	Spawner ptyio.Spawner
@@ -77,9 +77,6 @@ func (o Options) withDefaults() (Options, error) {
 		o.MaxProcesses = DefaultRuntimeMaxProcesses
 	}
 	o.patience = o.patience.withDefaults()
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
 	if o.MeterProvider == nil {
 		o.MeterProvider = otel.GetMeterProvider()
 	}

@@ -43,9 +43,6 @@
 // bytes: beside eight floods the echo of a key takes 60 µs instead of 420. Several floods together still reach hundreds of megabytes
 // a second.
 //
-// A receiver that would copy a whole batch can Keep it: the credit goes back at once, and the memory stays the receiver's until
-// Release. It must bound what it keeps.
-//
 // A spawner of the host's own, for example for another machine, makes its batches with [NewOutput], or with [NewOutputAt] if
 // the other side numbers the bytes: a hole between two batches then means that bytes were lost on the way.
 //

@@ -26,14 +26,9 @@ type Output struct {
 	// At is the place of Bytes in the child's output, which counts both streams. A spawner for another machine sets it if the
 	// other side numbers the bytes. Bytes between the end of the last batch and At were lost there. Nil means right after the
 	// last batch.
-	At    *Position
-	owner owner
-}
-
-// owner is the source of a batch, to which it is returned. Nil if the batch need not be returned.
-type owner interface {
-	release()
-	keep() bool
+	At *Position
+	// release returns the batch to its source. Nil if it need not be returned.
+	release func()
 }
 
 // NewOutput makes a batch for a spawner of the host's own. When the batch is released or dropped, release is called once, in
@@ -42,7 +37,7 @@ type owner interface {
 func NewOutput(stream messages.Stream, bytes []byte, release func()) Output {
 	o := Output{Stream: stream, Bytes: bytes}
 	if release != nil {
-		o.owner = lender(sync.OnceFunc(func() { hostcode.Run(release) }))
+		o.release = sync.OnceFunc(func() { hostcode.Run(release) })
 	}
 	return o
 }
@@ -54,23 +49,12 @@ func NewOutputAt(stream messages.Stream, bytes []byte, at Position, release func
 	return o
 }
 
-// lender calls the host's release function.
-type lender func()
-
-func (l lender) release()   { l() }
-func (l lender) keep() bool { return false } // the credit and the memory are the host's
-
 // Release returns the buffer and the credit to the child. It must be called exactly once, from any goroutine.
 func (o Output) Release() {
-	if o.owner != nil {
-		o.owner.release()
+	if o.release != nil {
+		o.release()
 	}
 }
-
-// Keep gives the credit back to the child, and keeps the memory: Bytes stay as they are until Release. Credits no longer bound
-// that memory, so the receiver has to. It may be called once, before Release. If it returns false it has done nothing, because
-// the source of the batch has no other memory.
-func (o Output) Keep() bool { return o.owner == nil || o.owner.keep() }
 
 // Discard makes Output a message that may be dropped: a dropped batch is released.
 func (o Output) Discard() { o.Release() }

@@ -176,27 +176,10 @@ func (s *stream) deliver() {
 	if s.child.responder != nil {
 		s.child.responder.read(buffer[:s.n])
 	}
-	s.child.launch.Events(Output{Stream: s.name, Bytes: buffer[:s.n], owner: &batch{stream: s, buffer: buffer}})
-}
-
-// batch leads an Output back to its stream. Its methods are called one after the other.
-type batch struct {
-	stream *stream
-	buffer *[MaxBatch]byte
-	kept   bool // the credit was given back
-}
-
-func (b *batch) keep() bool {
-	b.kept = true
-	b.stream.credits <- struct{}{}
-	return true
-}
-
-func (b *batch) release() {
-	buffers.Put(b.buffer)
-	if !b.kept {
-		b.stream.credits <- struct{}{}
-	}
+	s.child.launch.Events(Output{Stream: s.name, Bytes: buffer[:s.n], release: func() {
+		buffers.Put(buffer)
+		s.credits <- struct{}{}
+	}})
 }
 
 // takeCredit waits for credit. The waiting time does not count against the phase.

@@ -47,26 +47,20 @@ func (q *Queue) Dropped() uint64 { return q.dropped.Load() }
 
 // Submit queues a call, or drops and counts it.
 func (q *Queue) Submit(call func()) {
-	if !q.Try(call) {
-		q.dropped.Add(1)
-	}
-}
-
-// Try is Submit without the count. It reports whether the call was queued.
-func (q *Queue) Try(call func()) bool {
-	if q.broken.Load() {
-		return false
-	}
 	select {
 	case <-q.closed:
-		return false
+		q.dropped.Add(1)
+		return
 	default:
+	}
+	if q.broken.Load() {
+		q.dropped.Add(1)
+		return
 	}
 	select {
 	case q.calls <- call:
-		return true
 	default:
-		return false
+		q.dropped.Add(1)
 	}
 }
 

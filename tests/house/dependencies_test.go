@@ -249,16 +249,16 @@ func TestWrongDependenciesAreFound(t *testing.T) {
 			"replace example.com/line => ../line\ntool honnef.co/go/tools/cmd/staticcheck\ntool (\n\texample.com/cmd/tool\n)\n",
 		"README.md": "| module | reason |\n|---|---|\n" + rows.String() +
 			"| `golang.org/x/sys` | for fun |\n| `example.com/extra` | nice |\n| `bus/` | a room |\n",
-		"bus/bad.go":         "package bus\nimport _ \"github.com/creack/pty\"\n",
-		"ptyio/good.go":      "package ptyio\nimport _ \"github.com/creack/pty\"\n",
-		"bus/bustest/bad.go": "package bustest\nimport _ \"pgregory.net/rapid\"\n",
-		"bus/pty_test.go":    "package bus\nimport _ \"github.com/creack/pty\"\n",
-		"bus/good_test.go":   "package bus\nimport _ \"pgregory.net/rapid\"\n",
-		"tests/soak/good.go": "package soak\nimport _ \"pgregory.net/rapid\"\n",
+		"bus/bad.go":            "package bus\nimport _ \"github.com/creack/pty\"\n",
+		"ptyio/good.go":         "package ptyio\nimport _ \"github.com/creack/pty\"\n",
+		"bus/readertest/bad.go": "package readertest\nimport _ \"pgregory.net/rapid\"\n",
+		"bus/pty_test.go":       "package bus\nimport _ \"github.com/creack/pty\"\n",
+		"bus/good_test.go":      "package bus\nimport _ \"pgregory.net/rapid\"\n",
+		"tests/soak/good.go":    "package soak\nimport _ \"pgregory.net/rapid\"\n",
 	},
 		"requires example.com/block,", "requires example.com/line,", "allows github.com/google/uuid, which go.mod does not require",
 		"replaces a module", "names the tool example.com/cmd/tool", "gives golang.org/x/sys another reason",
-		"does not list github.com/creack/pty", "lists example.com/extra,", "bus/bad.go imports", "bus/bustest/bad.go imports")
+		"does not list github.com/creack/pty", "lists example.com/extra,", "bus/bad.go imports", "bus/readertest/bad.go imports")
 }
 
 func TestTheActorLibraryIsHiddenFromTestsToo(t *testing.T) {
