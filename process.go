@@ -3,6 +3,10 @@ package execbus
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -272,4 +276,184 @@ func (n *exitNote) isKnown() bool {
 	default:
 		return false
 	}
+}
+
+// SpawnRequest asks an Executor for one process.
+type SpawnRequest struct {
+	// ProcessID is the caller's own name for the process.
+	ProcessID string
+	// Argv is the program and its arguments. Argv0, if not empty, is the name that the program gets as its own.
+	Argv  []string
+	Argv0 string
+	// Dir is the working directory; it must be absolute.
+	Dir string
+	// Env is the exact environment.
+	Env map[string]string
+	// TTY runs it on a terminal of 24 rows and 80 columns.
+	TTY bool
+}
+
+// Executor starts processes for callers that know nothing of sessions, calls and yields: it is the narrow surface that a
+// local and a remote machine share. The runtime's Spawner decides where the processes run.
+type Executor struct{ session *Session }
+
+// Executor returns the session's executor. Its processes belong to the session: they count against its limits and end with
+// it.
+func (s *Session) Executor() Executor { return Executor{s} }
+
+// Spawn starts a process and returns when its program runs. If ctx ends earlier, nothing is left behind. The process's Call is
+// the request's ProcessID; [Process.Follow] gives its output from byte 0.
+func (e Executor) Spawn(ctx context.Context, request SpawnRequest) (*Process, error) {
+	if !filepath.IsAbs(request.Dir) {
+		return nil, &messages.Error{Code: messages.ErrInvalidRequest, Op: "spawn", Subject: request.ProcessID,
+			Detail: fmt.Sprintf("the directory %q is not absolute; use an absolute path", request.Dir)}
+	}
+	return e.session.Start(ctx, messages.ExecCommand{Call: messages.CallID(request.ProcessID), Argv: request.Argv, Argv0: request.Argv0,
+		Dir: request.Dir, Environment: &messages.EnvironmentPolicy{Exact: true, Set: request.Env}, TTY: request.TTY, OpenStdin: true})
+}
+
+// UpdateEnvironment changes the policies for later processes, and the directory and environment for those that
+// bring none. A running process keeps its own.
+func (e Executor) UpdateEnvironment(ctx context.Context, update messages.UpdateEnvironment) error {
+	return e.session.UpdateEnvironment(ctx, update)
+}
+
+const (
+	// writePiece is how much of a Write is offered to a process at a time, in bytes: a sixteenth of the queue.
+	writePiece = 64 << 10
+	// writeWait is how long a Write waits before it tries again when the writes of other callers have filled the queue.
+	writeWait = 5 * time.Millisecond
+	// writePatience stands for no bound.
+	writePatience = 100 * 365 * 24 * time.Hour
+)
+
+var _ io.Writer = (*Process)(nil)
+
+// Send queues input and returns at once, whether the process reads or not: for keyboards. At most 1 MiB waits to be taken; input for
+// which there is no room is refused as a whole with messages.ErrInputFull. A key that the terminal turns into a signal, sent alone,
+// acts at once, however much waits before it. Bytes never overtake other bytes. The EarlierInput of a later result says if some were
+// not taken.
+func (p *Process) Send(b []byte) error {
+	_, err := p.on().Write(context.Background(), messages.WriteStdin{Process: p.ID(), Bytes: b, NoWait: true,
+		Patience: new(time.Duration(writePatience))})
+	return err
+}
+
+// Write sends input, of any length, and returns when the process's terminal or pipe has taken it. It implements io.Writer,
+// for io.Copy. It blocks as long as the process does not read, and returns when the process ends. If not all bytes were
+// taken, n is the number of bytes that were, and the error says why. [Session.Write] has a context, a bound for the wait,
+// and an answer with output.
+//
+// A Write of at most 64 KiB stays in one piece; longer ones of several callers may be interleaved. A terminal in line mode
+// takes no line of more than 4,095 bytes: the error is messages.ErrLineTooLong.
+func (p *Process) Write(b []byte) (n int, err error) { return p.give(b, false) }
+
+// Repeatable is Write for input that answers nothing the process has said, such as that of a file: if its sandbox stops the process,
+// another attempt gets the same input. See messages.WriteStdin.
+func (p *Process) Repeatable() io.Writer { return repeatable{p} }
+
+type repeatable struct{ *Process }
+
+func (r repeatable) Write(b []byte) (int, error) { return r.give(b, true) }
+
+// give is Write. Repeatable bytes are given again to another attempt.
+func (p *Process) give(b []byte, repeatable bool) (n int, err error) {
+	for n < len(b) {
+		piece := b[n:min(n+writePiece, len(b))]
+		result, err := p.on().Write(context.Background(), messages.WriteStdin{Process: p.ID(), Bytes: piece,
+			UntilTaken: true, Repeatable: repeatable, Patience: new(time.Duration(writePatience))})
+		if errors.Is(err, messages.ErrInputFull) {
+			// Nothing reports that there is room. The end of the process ends the wait, and the next attempt reports it.
+			_, _ = p.on().Wait(context.Background(), messages.AwaitExit{Processes: []messages.ProcessID{p.ID()}, For: new(time.Duration(writeWait))})
+			continue
+		}
+		if result != nil {
+			n += result.Taken
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// followPage bounds the output that Follow holds at a time, in bytes.
+const followPage = 256 << 10
+
+// Follow gives the output from an offset on: first the remembered output and then the new, without a hole between them and nothing
+// twice. It ends after the last byte when no more can come, or with an error when ctx ends.
+//
+//	for event, err := range p.Follow(ctx, 0) {
+//		switch e := event.(type) {
+//		case messages.OutputDelta:
+//			os.Stdout.Write(e.Bytes)
+//		case messages.Gap:
+//			fmt.Printf("[%s]\n", e)
+//		}
+//	}
+//
+// A messages.CaughtUp, once, ends the output that there was when Follow began: what comes before it is history, also where that is
+// nothing.
+//
+// The other events are messages.OutputDelta and messages.Gap. No origin has a time. An offset may lie inside of an event that was
+// published: the first event is then the rest of it. A loop that is slower than the process never slows it, and holds 256 KiB at
+// most. Output that is forgotten meanwhile (see "Limits" in the package doc) becomes a Gap, whose count of events is an estimate.
+//
+// Follow takes no output from callers that poll. Any number of callers may follow a process, and it is in use meanwhile. Follow may
+// begin after the end, as long as the session remembers the process. Errors: messages.ErrCancelled, ErrUnknownProcess, ErrClosed when
+// the session was closed before everything was read, and ErrOutputUnretained for an offset behind the end.
+func (p *Process) Follow(ctx context.Context, from int64) iter.Seq2[messages.Event, error] {
+	return func(yield func(messages.Event, error) bool) {
+		if p == nil {
+			yield(nil, errNoSession)
+			return
+		}
+		origin := messages.Origin{Session: p.session.id, Process: p.id, Call: p.call}
+		at, seq, history, live := from, uint64(0), int64(-1), false
+		caughtUp := func(at int64) bool {
+			if live || at < history {
+				return true
+			}
+			live = true
+			return yield(messages.CaughtUp{Origin: origin, Offset: history}, nil)
+		}
+		var wait time.Duration // none for the first page, which tells how much there is
+		for {
+			page, err := p.session.Read(ctx, messages.ReadOutput{Process: p.id, Offset: &at, Max: followPage, Wait: wait, SkipLost: true})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if wait == 0 {
+				wait, history = messages.MaxReadWait, page.Total
+			}
+			if page.Missed > 0 {
+				if !yield(gapOf(origin, at, seq, page), nil) {
+					return
+				}
+				at += page.Missed
+			}
+			for _, c := range page.Chunks {
+				if !caughtUp(c.Offset) || !yield(messages.OutputDelta{Origin: origin, Stream: c.Stream, Seq: c.Seq, Offset: c.Offset, Bytes: c.Bytes}, nil) {
+					return
+				}
+				at, seq = c.Offset+int64(len(c.Bytes)), c.Seq
+			}
+			if !caughtUp(at) {
+				return
+			}
+			if page.Ended && at >= page.Total {
+				return
+			}
+		}
+	}
+}
+
+// gapOf returns the gap for the forgotten output between an offset, just after chunk seq, and the first chunk of a page.
+func gapOf(origin messages.Origin, at int64, seq uint64, page *messages.OutputPage) messages.Gap {
+	next := page.LastSeq + 1
+	if len(page.Chunks) > 0 {
+		next = page.Chunks[0].Seq
+	}
+	return messages.Gap{Origin: origin, First: at, End: at + page.Missed, Deltas: int(max(next, seq+2) - seq - 1)}
 }
