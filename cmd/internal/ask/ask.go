@@ -23,9 +23,13 @@ type Terminal struct {
 	Drop func()
 	// Offer are the answers that make sense; nil means all.
 	Offer []messages.DecisionKind
-	// Quiet and Alone are the times without input before and behind a key that answers; zero means half a second and 100 ms.
-	Quiet, Alone time.Duration
 }
+
+// The times without input before and behind a key that answers.
+const (
+	quietTime = 500 * time.Millisecond
+	aloneTime = 100 * time.Millisecond
+)
 
 // answers has the keys that answer, in the order in which they are shown.
 var answers = []struct {
@@ -90,7 +94,6 @@ func (t *Terminal) Ask(ctx context.Context, asked messages.Question) (messages.D
 
 // key waits for the key that answers.
 func (t *Terminal) key(ctx context.Context, q *question) (byte, error) {
-	quietTime, aloneTime := t.times()
 	var typed keys
 	settled, ignored := false, false
 	quiet := time.NewTimer(quietTime)
@@ -142,17 +145,6 @@ func (t *Terminal) key(ctx context.Context, q *question) (byte, error) {
 			quiet.Reset(quietTime)
 		}
 	}
-}
-
-func (t *Terminal) times() (quiet, alone time.Duration) {
-	quiet, alone = t.Quiet, t.Alone
-	if quiet == 0 {
-		quiet = 500 * time.Millisecond
-	}
-	if alone == 0 {
-		alone = 100 * time.Millisecond
-	}
-	return quiet, alone
 }
 
 // takes reports whether a key means something to the question.

@@ -102,11 +102,6 @@ func (d *desk) closed(want messages.DecisionKind) {
 	}
 }
 
-const (
-	quietTime = 500 * time.Millisecond
-	aloneTime = 100 * time.Millisecond
-)
-
 func TestOneKeyAnswers(t *testing.T) {
 	for key, want := range map[string]messages.DecisionKind{"y": messages.DecisionApproved, "a": messages.DecisionApprovedForSession, "p": messages.DecisionApprovedWithRule,
 		"n": messages.DecisionDenied, "x": messages.DecisionAborted, "\x04": messages.DecisionDenied} {
@@ -255,7 +250,7 @@ func TestOnlyWhatMakesSenseIsOffered(t *testing.T) {
 		keys := make(chan []byte)
 		dropped := false
 		terminal := Terminal{Name: "program", Keys: keys, Out: &out, Size: func() messages.Size { return messages.Size{} },
-			Drop: func() { dropped = out.String() == "" }, Offer: []messages.DecisionKind{messages.DecisionDenied}, Quiet: time.Second, Alone: time.Minute}
+			Drop: func() { dropped = out.String() == "" }, Offer: []messages.DecisionKind{messages.DecisionDenied}}
 		go func() {
 			time.Sleep(2 * time.Second)
 			keys <- []byte("y")
