@@ -48,7 +48,7 @@ const MaxAsked = 64
 // DefaultRecordBytes is the default of Dependencies.RecordBytes.
 const DefaultRecordBytes = 64 << 20
 
-// DefaultTeardown is the default of Dependencies.Aftermath.
+// DefaultTeardown is the default of Dependencies.Teardown.
 const DefaultTeardown = time.Second
 
 // Patience is how long a host's own code may take before the runtime goes on without it.
