@@ -371,7 +371,7 @@ func (r *Runtime) Enforcement(ctx context.Context, options SessionOptions) (mess
 		}
 		return spawner.Can(launch)
 	}}.Wait(ctx)
-	if err != nil && ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return messages.Enforcement{}, cancelled(ctx)
 	}
 	return enforced, ours(err, "confine", "sandbox")

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -13,10 +14,15 @@ import (
 // at the same place; rewrite replaces this literal by a call that inserts the values. So no source is ever put together
 // from text, and every place in the file stays the same.
 
+// pattern compiles an expression when it is first needed: most programs read no rule file.
+func pattern(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
 // lexeme is a comment, a string with what stands before it, or a word, which is a name or a number. Even in raw strings a backslash keeps
 // the quote after it from ending the string. A string that is not closed matches, too: otherwise each such quote would be sought up to
 // the end of the file.
-var lexeme = regexp.MustCompile(`#[^\r\n]*|([\pL\p{Nd}_]*)(?:"""(?:\\(?s:.)|[^\\])*?(?:"""|\\?\z)|'''(?:\\(?s:.)|[^\\])*?(?:'''|\\?\z)|` +
+var lexeme = pattern(`#[^\r\n]*|([\pL\p{Nd}_]*)(?:"""(?:\\(?s:.)|[^\\])*?(?:"""|\\?\z)|'''(?:\\(?s:.)|[^\\])*?(?:'''|\\?\z)|` +
 	`"(?:\\(?:\r\n|(?s:.))|[^"\\\r\n])*"?|'(?:\\(?:\r\n|(?s:.))|[^'\\\r\n])*'?)|([\pL\p{Nd}_]+)`)
 
 // maxWord bounds names and numbers, because reading a number takes more than linear time.
@@ -28,7 +34,7 @@ func cutFormats(source []byte) ([]byte, map[Place]bool, error) {
 	c := cursor{source: slices.Clone(source), at: Place{1, 1}}
 	found := map[Place]bool{}
 	for offset := 0; ; {
-		hit := lexeme.FindSubmatchIndex(c.source[offset:])
+		hit := lexeme().FindSubmatchIndex(c.source[offset:])
 		if hit == nil {
 			return c.source, found, c.advance(len(source))
 		}
@@ -95,15 +101,15 @@ type formatPart struct {
 const maxParts = 255
 
 var (
-	brace  = regexp.MustCompile(`\{\{|\}\}|\{[^}]*\}?|\}`)
-	inside = regexp.MustCompile(`^\{([\pL_][\pL\p{Nd}_]*)(?:!([rs]))?\}$`)
+	brace  = pattern(`\{\{|\}\}|\{[^}]*\}?|\}`)
+	inside = pattern(`^\{([\pL_][\pL\p{Nd}_]*)(?:!([rs]))?\}$`)
 )
 
 // formatParts takes an f-string apart. Braces hold a name, which !r or !s may follow; doubled braces are text.
 func formatParts(text string) ([]formatPart, error) {
 	var parts []formatPart
 	end := 0
-	for _, at := range brace.FindAllStringIndex(text, -1) {
+	for _, at := range brace().FindAllStringIndex(text, -1) {
 		parts = append(parts, formatPart{text: text[end:at[0]]})
 		end = at[1]
 		braces := text[at[0]:at[1]]
@@ -111,7 +117,7 @@ func formatParts(text string) ([]formatPart, error) {
 			parts = append(parts, formatPart{text: braces[:1]})
 			continue
 		}
-		name := inside.FindStringSubmatch(braces)
+		name := inside().FindStringSubmatch(braces)
 		switch {
 		case braces == "}":
 			return nil, errors.New("a } stands alone; double it")
