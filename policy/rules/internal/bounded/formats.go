@@ -1,12 +1,14 @@
 package bounded
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -19,12 +21,6 @@ func pattern(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
-// lexeme is a comment, a string with what stands before it, or a word, which is a name or a number. Even in raw strings a backslash keeps
-// the quote after it from ending the string. A string that is not closed matches, too: otherwise each such quote would be sought up to
-// the end of the file.
-var lexeme = pattern(`#[^\r\n]*|([\pL\p{Nd}_]*)(?:"""(?:\\(?s:.)|[^\\])*?(?:"""|\\?\z)|'''(?:\\(?s:.)|[^\\])*?(?:'''|\\?\z)|` +
-	`"(?:\\(?:\r\n|(?s:.))|[^"\\\r\n])*"?|'(?:\\(?:\r\n|(?s:.))|[^'\\\r\n])*'?)|([\pL\p{Nd}_]+)`)
-
 // maxWord bounds names and numbers, because reading a number takes more than linear time.
 const maxWord = 1000
 
@@ -33,37 +29,83 @@ const maxWord = 1000
 func cutFormats(source []byte) ([]byte, map[Place]bool, error) {
 	c := cursor{source: slices.Clone(source), at: Place{1, 1}}
 	found := map[Place]bool{}
-	for offset := 0; ; {
-		hit := lexeme().FindSubmatchIndex(c.source[offset:])
-		if hit == nil {
-			return c.source, found, c.advance(len(source))
-		}
-		if hit[5]-hit[4] > maxWord {
-			err := c.advance(offset + hit[4])
+	for offset := 0; offset < len(source); {
+		rest := c.source[offset:]
+		word := wordLength(rest)
+		switch {
+		case word > maxWord:
+			err := c.advance(offset)
 			if err == nil {
 				err = &Error{c.at, "starlark error: the number or name is too long; shorten it"}
 			}
 			return nil, nil, err
-		}
-		if hit[2] >= 0 {
-			prefix := c.source[offset+hit[2] : offset+hit[3]]
-			switch string(prefix) {
-			case "f":
-				prefix[0] = ' '
-			case "fr", "rf":
-				prefix[0], prefix[1] = ' ', 'r'
-			default:
-				prefix = nil
-			}
-			if prefix != nil {
-				if err := c.advance(offset + hit[2] + 1); err != nil {
+		case word < len(rest) && (rest[word] == '"' || rest[word] == '\''):
+			if cutPrefix(rest[:word]) {
+				if err := c.advance(offset + 1); err != nil {
 					return nil, nil, err
 				}
 				found[c.at] = true
 			}
+			offset += word + stringLength(rest[word:])
+		case word == 0 && rest[0] == '#':
+			end := bytes.IndexAny(rest, "\r\n")
+			if end < 0 {
+				end = len(rest)
+			}
+			offset += end
+		default:
+			offset += max(word, 1)
 		}
-		offset += hit[1]
 	}
+	return c.source, found, c.advance(len(source))
+}
+
+// cutPrefix removes the f from what stands before a string, and reports whether there is one.
+func cutPrefix(prefix []byte) bool {
+	switch string(prefix) {
+	case "f":
+		prefix[0] = ' '
+	case "fr", "rf":
+		prefix[0], prefix[1] = ' ', 'r'
+	default:
+		return false
+	}
+	return true
+}
+
+// wordLength is the length of the name, keyword or number at the beginning of the source.
+func wordLength(source []byte) int {
+	length := 0
+	for length < len(source) {
+		r, size := utf8.DecodeRune(source[length:])
+		if r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			break
+		}
+		length += size
+	}
+	return length
+}
+
+// stringLength is the length of the string at the beginning of the source; one that is not closed ends with its line or, with three
+// quotes, with the file. Even in raw strings a backslash keeps the quote after it from ending the string.
+func stringLength(source []byte) int {
+	quotes := source[:1]
+	if len(source) >= 3 && source[1] == source[0] && source[2] == source[0] {
+		quotes = source[:3]
+	}
+	for i := len(quotes); i < len(source); i++ {
+		switch {
+		case source[i] == '\\':
+			if i++; bytes.HasPrefix(source[min(i, len(source)):], []byte("\r\n")) {
+				i++
+			}
+		case len(quotes) == 1 && (source[i] == '\n' || source[i] == '\r'):
+			return i
+		case bytes.HasPrefix(source[i:], quotes):
+			return i + len(quotes)
+		}
+	}
+	return len(source)
 }
 
 // cursor knows the place of an offset, which only grows.
@@ -109,7 +151,10 @@ var (
 func formatParts(text string) ([]formatPart, error) {
 	var parts []formatPart
 	end := 0
-	for _, at := range brace().FindAllStringIndex(text, -1) {
+	for _, at := range brace().FindAllStringIndex(text, maxParts) { // each adds two parts
+		if len(parts) > maxParts {
+			return nil, fmt.Errorf("it has more than %d values; split it", maxParts/2)
+		}
 		parts = append(parts, formatPart{text: text[end:at[0]]})
 		end = at[1]
 		braces := text[at[0]:at[1]]
@@ -131,9 +176,6 @@ func formatParts(text string) ([]formatPart, error) {
 			convert = "$repr"
 		}
 		parts = append(parts, formatPart{name[1], convert})
-	}
-	if len(parts) > maxParts {
-		return nil, fmt.Errorf("it has more than %d values; split it", maxParts/2)
 	}
 	return append(parts, formatPart{text: text[end:]}), nil
 }
