@@ -94,7 +94,7 @@ var dependencies = map[string]dependency{
 	},
 	"mvdan.cc/sh/v3": {
 		reason: "parses shell scripts, to know what they run; packages syntax and expand only",
-		rooms:  []string{"policy/command"},
+		rooms:  []string{"policy/command", "patch"},
 	},
 }
 

@@ -30,6 +30,8 @@ var rooms = map[string][]string{
 	// The bounded Starlark below it is its own business.
 	"policy/rules": {"messages", "policy/command"},
 
+	"patch": {"messages", "policy/command"},
+
 	// Each actor has a room of its own, which knows the others by their messages.
 	"actors/internal/system":   {"messages", "internal"},
 	"actors/internal/output":   {"messages", "bus", "ptyio"},
