@@ -58,7 +58,7 @@ type Segment struct {
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// Question is put to a person about one command. Equal commands that wait share one question, unless the only subscribers that
+// Question is put to a person about one command, or one patch. Equal commands that wait share one question, unless the only subscribers that
 // could answer are subscribed to single calls.
 type Question struct {
 	ID QuestionID `json:"id"`
@@ -74,6 +74,8 @@ type Question struct {
 	// Program is the file that was found for Argv[0], if that is a bare name. This file is the one that runs.
 	Program string `json:"program,omitempty"`
 	Dir     string `json:"dir"`
+	// Patch is set if the question is about a patch. Argv then is apply_patch and the files that it changes.
+	Patch *PatchQuestion `json:"patch,omitempty"`
 	// OpenInput says that the command's input stays open, as a terminal's does: there is no question about later input, or about
 	// the commands that an interpreter runs because of it.
 	OpenInput bool `json:"openInput,omitempty"`

@@ -27,7 +27,7 @@ func clones[T any]() cloned {
 
 // requests are the types that a caller sends, and others that are cloned.
 var requests = []cloned{
-	clones[messages.ExecCommand](), clones[messages.RunCommand](), clones[messages.WriteStdin](), clones[messages.ReadOutput](),
+	clones[messages.ExecCommand](), clones[messages.RunCommand](), clones[messages.ApplyPatch](), clones[messages.WriteStdin](), clones[messages.ReadOutput](),
 	clones[messages.AwaitExit](), clones[messages.UpdateEnvironment](), clones[messages.Decide](), clones[messages.Decision](),
 	clones[messages.AdditionalPermissions](), clones[messages.EnvironmentPolicy](), clones[messages.SandboxPolicy](),
 	clones[messages.Poll](), clones[messages.Terminate](), clones[messages.CloseStdin](), clones[messages.Resize](),

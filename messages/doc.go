@@ -20,6 +20,7 @@
 //	environment.go  how a child's environment is built
 //	exec.go         starting a command, and the result of a call that waited
 //	run.go          running a command to its end with a timeout
+//	patch.go        applying a patch, and what it changes
 //	numbers.go      how long calls wait, and which numbers are refused
 //	ending.go       how a process ended, in words
 //	truncate.go     output that is too long

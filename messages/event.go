@@ -27,6 +27,10 @@ const (
 	KindApprovalRequested EventKind = "approval_requested"
 	KindApprovalResolved  EventKind = "approval_resolved"
 	KindToolDecision      EventKind = "tool_decision"
+
+	KindPatchStarted EventKind = "patch_started"
+	KindPatchApplied EventKind = "patch_applied"
+	KindPatchFailed  EventKind = "patch_failed"
 )
 
 // Event is anything published on the bus. Implementations are plain values; type-switch on them.

@@ -47,6 +47,9 @@ var readers = map[EventKind]func([]byte) (Event, error){
 	KindApprovalRequested:   read[ApprovalRequested],
 	KindApprovalResolved:    read[ApprovalResolved],
 	KindToolDecision:        read[ToolDecision],
+	KindPatchStarted:        read[PatchStarted],
+	KindPatchApplied:        read[PatchApplied],
+	KindPatchFailed:         read[PatchFailed],
 }
 
 func read[T Event](text []byte) (Event, error) {
@@ -144,5 +147,23 @@ func (e ApprovalResolved) MarshalJSON() ([]byte, error) {
 // MarshalJSON implements json.Marshaler.
 func (e ToolDecision) MarshalJSON() ([]byte, error) {
 	type fields ToolDecision
+	return withKind(e.Kind(), fields(e))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e PatchStarted) MarshalJSON() ([]byte, error) {
+	type fields PatchStarted
+	return withKind(e.Kind(), fields(e))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e PatchApplied) MarshalJSON() ([]byte, error) {
+	type fields PatchApplied
+	return withKind(e.Kind(), fields(e))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e PatchFailed) MarshalJSON() ([]byte, error) {
+	type fields PatchFailed
 	return withKind(e.Kind(), fields(e))
 }

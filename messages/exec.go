@@ -111,6 +111,8 @@ type Result struct {
 	Waiting string `json:"waiting,omitempty"`
 	// Denial says that the sandbox stopped the command; nil means that it did not, or that this is not known.
 	Denial *Denial `json:"denial,omitempty"`
+	// Patch is set if the command was a call of apply_patch and nothing else: it was applied as by ApplyPatch, and no process was started.
+	Patch *PatchResult `json:"patch,omitempty"`
 }
 
 // InputOutcome is the outcome of a WriteStdin that was answered before its bytes were taken.

@@ -95,7 +95,7 @@ func fill(t *rapid.T, v reflect.Value) {
 
 func TestEverythingCrossesJSON(t *testing.T) {
 	for _, check := range []crossing{
-		crosses[messages.ExecCommand](), crosses[messages.RunCommand](), crosses[messages.WriteStdin](), crosses[messages.Poll](),
+		crosses[messages.ExecCommand](), crosses[messages.RunCommand](), crosses[messages.ApplyPatch](), crosses[messages.PatchResult](), crosses[messages.WriteStdin](), crosses[messages.Poll](),
 		crosses[messages.CloseStdin](), crosses[messages.Resize](), crosses[messages.Signal](), crosses[messages.Terminate](),
 		crosses[messages.UpdateEnvironment](), crosses[messages.ReadOutput](), crosses[messages.AwaitExit](),
 		crosses[messages.Decide](), crosses[messages.RevokeGrant](), crosses[messages.Questions](), crosses[messages.Grants](),
@@ -229,6 +229,10 @@ var events = map[messages.EventKind]messages.Event{
 	messages.KindApprovalRequested: messages.ApprovalRequested{Origin: somewhere},
 	messages.KindApprovalResolved:  messages.ApprovalResolved{Origin: somewhere},
 	messages.KindToolDecision:      messages.ToolDecision{Origin: somewhere},
+
+	messages.KindPatchStarted: messages.PatchStarted{Origin: somewhere},
+	messages.KindPatchApplied: messages.PatchApplied{Origin: somewhere},
+	messages.KindPatchFailed:  messages.PatchFailed{Origin: somewhere},
 }
 
 // The names of fields are the wire's: what is stored or sent elsewhere depends on them.

@@ -26,13 +26,18 @@ func (q *Question) text(most, variables int) string {
 	line := func(format string, values ...any) {
 		b.WriteString(CutMiddle(fmt.Sprintf(format, values...), most) + "\n")
 	}
-	if q.Retry {
+	switch {
+	case q.Patch != nil:
+		q.Patch.write(&b, line)
+	case q.Retry:
 		line("The sandbox stopped this command. Run it again without a sandbox?")
-	} else {
+	default:
 		line("Run this command?")
 	}
-	b.WriteString("\n")
-	line("%s", q.Display)
+	if q.Patch == nil {
+		b.WriteString("\n")
+		line("%s", q.Display)
+	}
 	b.WriteString("\n")
 	if q.Unsandboxed {
 		line("It would run without a sandbox.")
@@ -61,6 +66,34 @@ func (q *Question) text(most, variables int) string {
 	}
 	q.writeSegments(line)
 	return strings.TrimRight(b.String(), "\n")
+}
+
+// write says what a patch changes, and shows how.
+func (p *PatchQuestion) write(b *strings.Builder, line func(string, ...any)) {
+	line("Apply this patch?")
+	b.WriteString("\n")
+	for _, file := range p.Files {
+		line("%s", file.Display())
+	}
+	if p.MoreFiles > 0 {
+		line("It changes %d more files.", p.MoreFiles)
+	}
+	b.WriteString("\n" + strings.TrimRight(p.Diff, "\n") + "\n")
+}
+
+// Display is a change in one line for a person's eyes: "update /etc/hosts (+1 -2)".
+func (f *FileChange) Display() string {
+	text := string(f.Kind) + " " + Visible(f.Path)
+	if f.From != "" {
+		text = fmt.Sprintf("%s %s to %s", f.Kind, Visible(f.From), Visible(f.Path))
+	}
+	if f.Named != "" {
+		text += ", which the patch calls " + Visible(f.Named)
+	}
+	if f.Overwrites {
+		text += ", where another file is overwritten"
+	}
+	return fmt.Sprintf("%s (+%d -%d)", text, f.Added, f.Removed)
 }
 
 // writeSegments says which of several commands are asked about, unless all are for the same reason.

@@ -24,6 +24,22 @@ func TestAQuestionSaysWhatAPersonHasToKnow(t *testing.T) {
 	}
 }
 
+func TestAQuestionAboutAPatchShowsFilesAndDiff(t *testing.T) {
+	q := &Question{Display: "apply_patch /etc/a", Dir: "/work", Reason: "it writes outside", Additional: &AdditionalPermissions{FileSystem: &FileSystemPermissions{Write: []string{"/etc"}}},
+		Patch: &PatchQuestion{Files: []FileChange{{Path: "/etc/a\n", Kind: ChangeMove, From: "/etc/b", Overwrites: true, Added: 2, Removed: 1}, {Path: "/etc/c", Named: "/work/c", Kind: ChangeAdd}},
+			MoreFiles: 7, Diff: "--- a\n+++ b\n"}}
+	text := q.Text()
+	for _, fact := range []string{"Apply this patch?\n\nmove /etc/b to /etc/a\\n, where another file is overwritten (+2 -1)\n", "add /etc/c, which the patch calls /work/c (+0 -0)\n", "7 more files",
+		"\n--- a\n+++ b\n\n", "Its sandbox would be wider: write /etc\n", "Directory: /work\n", "Reason: it writes outside"} {
+		if !strings.Contains(text, fact) {
+			t.Errorf("%q is not in\n%s", fact, text)
+		}
+	}
+	if strings.Contains(text, "Run this command") || strings.Contains(text, q.Display) {
+		t.Error(text)
+	}
+}
+
 func TestAQuestionSaysWhichOfSeveralCommandsItIsAbout(t *testing.T) {
 	q := &Question{Display: "sh -c 'ls; make'", Segments: []Segment{{Display: "make", Why: "it asks"}, {Display: "ls"}}, Reason: "it asks"}
 	if text := q.Text(); !strings.Contains(text, "Reason: it asks\nIt runs 2 commands.\nThis is about: make") || strings.Count(text, "it asks") != 1 {

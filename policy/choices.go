@@ -17,10 +17,24 @@ func Choices(request Request, plan Plan, file string) []messages.Choice {
 	if len(plan.Amendment) > 0 {
 		choices = append(choices, choice(messages.DecisionApprovedWithRule, RuleRemembers(plan.Amendment, file)))
 	}
-	return append(choices, choice(messages.DecisionDenied, ""), choice(messages.DecisionAborted, ""))
+	choices = append(choices, choice(messages.DecisionDenied, ""), choice(messages.DecisionAborted, ""))
+	if request.Patch != nil {
+		for i, c := range choices {
+			choices[i].Sentence = patchSentences[c.Kind]
+		}
+	}
+	return choices
 }
 
-// sentences describe the effects of the answers.
+// patchSentences describe the effects of the answers about a patch.
+var patchSentences = map[messages.DecisionKind]string{
+	messages.DecisionApproved:           "Apply it this once.",
+	messages.DecisionApprovedForSession: "Apply it, and do not ask about patches of these files again in this session.",
+	messages.DecisionDenied:             "Do not apply it, and tell the model why.",
+	messages.DecisionAborted:            "Do not apply it, and stop the turn.",
+}
+
+// sentences describe them about a command.
 var sentences = map[messages.DecisionKind]string{
 	messages.DecisionApproved:           "Run it this once.",
 	messages.DecisionApprovedForSession: "Run it, and do not ask about it again in this session.",
@@ -48,6 +62,9 @@ func RuleRemembers(prefix []string, file string) string {
 
 // remembered says what an approval for the session covers.
 func remembered(request Request, plan Plan) string {
+	if request.Patch != nil {
+		return request.Patch.remembered()
+	}
 	parts := []string{"this command", "in " + messages.Visible(request.Dir), "with its input closed"}
 	if request.OpenInput {
 		parts[2] = "whatever is written to it while it runs"
@@ -64,6 +81,23 @@ func remembered(request Request, plan Plan) string {
 		parts = append(parts, "without a sandbox whenever its sandbox stops it")
 	}
 	return strings.Join(parts, ", ") + ", until the session ends"
+}
+
+// maxRemembered bounds the files that a choice names.
+const maxRemembered = 16
+
+// remembered says which patches an approval for the session covers.
+func (p *Patch) remembered() string {
+	var names []string
+	touched := p.touched()
+	for _, path := range touched[:min(len(touched), maxRemembered)] {
+		names = append(names, messages.Visible(path))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(touched) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return "every patch that changes exactly these files, whatever it writes: " + text + ", until the session ends"
 }
 
 // permissions says what a confined attempt may do.

@@ -92,6 +92,24 @@
 //   - A reason to reject names the setting that led to it. A reason to ask is the rule's justification or else what is
 //     known about the command, followed by the caller's reason, which is marked as such and shortened.
 //
+// # Patches
+//
+// A patch is judged by the files that it changes ([Patch]), where they lie after all links were followed. Inside means that commands can
+// write all of them. Outside means that one lies elsewhere, and .git that one is protected, in a repository or as [Patch.Protected].
+//
+//	policy                        |inside, WW |outside, WW |.git, WW |RO  |DFA, EXT
+//	never                         |run        |rej         |rej      |rej |run
+//	on-request                    |run        |ask         |ask      |ask |run
+//	untrusted                     |ask        |ask         |ask      |ask |ask
+//	on-failure                    |run        |ask         |ask      |ask |run
+//	granular                      |run        |ask         |ask      |ask |run
+//	granular, no sandbox_approval |run        |rej         |rej      |rej |run
+//	granular, no rules            |run        |ask         |ask      |ask |run
+//
+// A prompt or forbidden rule for the word apply_patch holds for patches, too; an allow rule does not. A file that must not be read is
+// never asked about. An approval for the session covers the patches that change exactly the same files, whatever they write. A patch is
+// applied in the sandbox even when it is approved; the approval adds the directories of the files that were asked about.
+//
 // Package command, below this one, knows programs and the commands that a script consists of. Package rules reads rule
 // files. The command execbus policy check says which rule decides.
 //

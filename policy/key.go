@@ -104,6 +104,11 @@ func (m *maker) key(plan Plan, openInput bool) string {
 	if err != nil {
 		panic(err) // strings and booleans
 	}
+	return shortKey(text)
+}
+
+// shortKey is a text as a key.
+func shortKey(text []byte) string {
 	if len(text) > longKey {
 		sum := sha256.Sum256(text)
 		return hex.EncodeToString(sum[:])

@@ -5,7 +5,7 @@ import (
 	"github.com/execbus/execbus/policy/rules"
 )
 
-// Request is one command as it is about to run. It is not changed by the plan.
+// Request is one command as it is about to run, or one patch. It is not changed by the plan.
 type Request struct {
 	Argv []string
 	// Argv0 is the name that the program gets as its own; empty means Argv[0].
@@ -31,6 +31,9 @@ type Request struct {
 	// request says so. An interpreter may run the text that is written there.
 	OpenInput bool
 	messages.CommandPolicy
+	// Patch is set if the request is no command but a patch. Argv then is what is shown of it, and Located has its files by their paths;
+	// AdditionalPermissions are those with which it would be applied.
+	Patch *Patch
 }
 
 // NotFound is the Program of a name that leads nowhere. It may lead somewhere by the time the command runs, so nothing is
