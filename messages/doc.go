@@ -31,6 +31,7 @@
 //	wait.go         waiting for exits
 //	questiontext.go a question and its choices as a person reads them
 //	parsepolicy.go  policies as a person writes them
+//	network.go      rules about hosts, and the record of a connection
 //	clone.go        deep copies of requests
 //	event.go        what is published on the bus
 //	eventjson.go    events in JSON, with their kind

@@ -111,7 +111,7 @@
 // applied in the sandbox even when it is approved; the approval adds the directories of the files that were asked about.
 //
 // Package command, below this one, knows programs and the commands that a script consists of. Package rules reads rule
-// files. The command execbus policy check says which rule decides.
+// files. Package hosts decides about hosts on the network. The command execbus policy check says which rule decides.
 //
 // # What is remembered, and where it ends
 //

@@ -30,8 +30,10 @@
 // it. The last host_executable of a name counts. Examples are checked with the pattern alone: there, a path stands for its
 // base name unless a list says otherwise.
 //
-// Network rules are checked and kept for an enforcer; nothing here enforces them. Protocols are http, https (also
-// https_connect and http-connect), socks5_tcp and socks5_udp; deny is another word for forbidden.
+// Network rules are about the hosts that a confined command talks to; package hosts, which decides, says what a host may be.
+// Protocols are any (http and https, and for rules that do not allow every one), http, https (also https_connect and
+// http-connect), and tcp (also socks5_tcp), which needs a port. UDP never leaves, so rules about socks5_udp have no effect. Deny is
+// another word for forbidden. With hidden_name = True, TLS may hide the host's name.
 //
 // The language has if, for, def, comprehensions and f-strings with names, as in f"{tool}-lint". It has no load, while,
 // recursion or type annotations, no functions as arguments of built-in ones, and += only for names. A file has at most

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/hosts"
 	"github.com/execbus/execbus/policy/rules/internal/bounded"
 	"go.starlark.net/starlark"
 )
@@ -163,27 +164,25 @@ func (f *ruleFile) networkRule(thread *starlark.Thread, b *starlark.Builtin, arg
 ) (starlark.Value, error) {
 	var host, protocol, decision string
 	var justification starlark.Value
+	var hiddenName bool
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "host", &host, "protocol", &protocol, "decision", &decision,
-		"justification?", &justification); err != nil {
+		"justification?", &justification, "hidden_name?", &hiddenName); err != nil {
 		return nil, err
 	}
-	added := NetworkRule{Decision: Decision(decision), Place: f.rulePlace(f.Here(thread))}
-	if decision == "deny" {
-		added.Decision = Forbidden
-	}
-	if added.Decision.strictness() < 0 {
+	added := messages.HostRule{Host: strings.TrimSpace(host), HiddenName: hiddenName, Origin: f.rulePlace(f.Here(thread))}
+	var known bool
+	if added.Decision, known = networkDecisions[decision]; !known {
 		return nil, fmt.Errorf("invalid decision: %q: use allow, prompt, deny or forbidden", decision)
 	}
-	var known bool
 	if added.Protocol, known = networkProtocols[protocol]; !known {
-		return nil, fmt.Errorf("invalid rule: there is no protocol %q: use http, https, socks5_tcp or socks5_udp", protocol)
+		return nil, fmt.Errorf("invalid rule: there is no protocol %q: use any, http, https or tcp", protocol)
 	}
 	var err error
-	if added.Host, err = parseHost(host); err != nil {
-		return nil, err
-	}
 	if added.Justification, err = parseJustification(justification); err != nil {
 		return nil, err
+	}
+	if err := hosts.Check(added); err != nil {
+		return nil, fmt.Errorf("invalid rule: host %q: %w", host, err)
 	}
 	f.set.network = append(f.set.network, added)
 	return starlark.None, f.counted(1)

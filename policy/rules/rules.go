@@ -53,7 +53,7 @@ func Strictest(matches []Match) (Match, bool) {
 type Set struct {
 	byFirst     map[string][]*rule  // by the first word of the pattern, in the order of their files
 	executables map[string][]string // the paths that may stand for a name
-	network     []NetworkRule
+	network     []messages.HostRule
 }
 
 // rule is one pattern that begins with one word.

@@ -225,7 +225,9 @@ func TestWrongRules(t *testing.T) {
 		{"prefix_rule(['a'])\nprefix_rule(['\xff'])", ":2:15", "not a character"},
 		{"prefix_rule(['a'])\n#\x00\nprefix_rule(['rm'], decision='forbidden')", ":2:2", "not a character"},
 		{"x = 'é' + '\x00'", ":1:12", "not a character"},
-		{`network_rule("*.example.com", "https", "allow")`, ":1:13", "invalid rule"},
+		{`network_rule("a.*.example.com", "https", "allow")`, ":1:13", "invalid rule"},
+		{`network_rule("a.example.com", "tcp", "allow")`, ":1:13", "name the port"},
+		{`network_rule("127.1", "https", "allow")`, ":1:13", "invalid rule"},
 		{`network_rule("http://a.b", "http", "allow")`, ":1:13", "invalid rule"},
 		{`network_rule("a b", "http", "allow")`, ":1:13", "invalid rule"},
 		{`network_rule("a/b", "http", "allow")`, ":1:13", "invalid rule"},
@@ -276,26 +278,24 @@ func TestExamples(t *testing.T) {
 func TestNetworkRules(t *testing.T) {
 	rules := parse(t, `
 network_rule(host=" Example.COM.:443 ", protocol="https_connect", decision="deny", justification="no")
-network_rule("[::1]:80", "http", "allow")
-network_rule("[::2]", "http-connect", "prompt")
+network_rule("[::1]:80", "http", "allow", hidden_name=True)
+network_rule("**.example.com", "http-connect", "prompt")
 network_rule("::3", "socks5_tcp", "forbidden")
 network_rule("b", "socks5_udp", "allow")
-network_rule("b", "http", "deny")
-network_rule("example.com", "http", "allow")
-network_rule("::1", "http", "prompt")
+network_rule("10.0.0.0/8:22", "tcp", "allow")
+network_rule("private", "any", "forbidden")
 `)
-	want := []NetworkRule{
-		{"example.com", HTTPS, Forbidden, "no", "test.rules:2"}, {"::1", HTTP, Allow, "", "test.rules:3"},
-		{"::2", HTTPS, Prompt, "", "test.rules:4"}, {"::3", Socks5TCP, Forbidden, "", "test.rules:5"},
-		{"b", Socks5UDP, Allow, "", "test.rules:6"}, {"b", HTTP, Forbidden, "", "test.rules:7"},
-		{"example.com", HTTP, Allow, "", "test.rules:8"}, {"::1", HTTP, Prompt, "", "test.rules:9"},
+	want := []messages.HostRule{
+		{Host: "Example.COM.:443", Protocol: messages.HostHTTPS, Decision: messages.HostForbid, Justification: "no", Origin: "test.rules:2"},
+		{Host: "[::1]:80", Protocol: messages.HostHTTP, Decision: messages.HostAllow, HiddenName: true, Origin: "test.rules:3"},
+		{Host: "**.example.com", Protocol: messages.HostHTTPS, Decision: messages.HostPrompt, Origin: "test.rules:4"},
+		{Host: "::3", Protocol: messages.HostTCP, Decision: messages.HostForbid, Origin: "test.rules:5"},
+		{Host: "b", Protocol: messages.HostUDP, Decision: messages.HostAllow, Origin: "test.rules:6"},
+		{Host: "10.0.0.0/8:22", Protocol: messages.HostTCP, Decision: messages.HostAllow, Origin: "test.rules:7"},
+		{Host: "private", Decision: messages.HostForbid, Origin: "test.rules:8"},
 	}
 	if got := rules.Network(); !slices.Equal(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
-	}
-	allowed, denied := rules.NetworkHosts()
-	if !slices.Equal(allowed, []string{"::1", "example.com"}) || !slices.Equal(denied, []string{"::3", "b"}) {
-		t.Errorf("allowed %v, denied %v", allowed, denied)
 	}
 	if (*Set)(nil).Network() != nil {
 		t.Error("no rules have network rules")

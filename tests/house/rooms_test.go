@@ -27,8 +27,9 @@ var rooms = map[string][]string{
 
 	"policy":         {"messages", "policy/command", "policy/rules"},
 	"policy/command": {},
+	"policy/hosts":   {"messages"},
 	// The bounded Starlark below it is its own business.
-	"policy/rules": {"messages", "policy/command"},
+	"policy/rules": {"messages", "policy/command", "policy/hosts"},
 
 	"patch": {"messages", "policy/command"},
 
