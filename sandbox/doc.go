@@ -165,9 +165,9 @@
 //
 //   - A file system of which only the writable roots can be written, without devices and set-user-id files. Protected names
 //     in them are read-only, also those that do not exist (see below), unless the policy names them as roots. So are the symbolic
-//     links and files through which they lead to a repository, that repository, the settings of execbus in ~/.config/execbus and
-//     the file that EXECBUS_CONFIG names, and what Confinement.Protected lists; a missing ~/.config/execbus is made where a root
-//     would contain it. Paths that must not be read are covered. Commands are refused if a file that must not be read did not exist when the policy was
+//     links and files through which they lead to a repository, that repository, the settings of execbus in ~/.config/execbus,
+//     its state in ~/.local/state/execbus, the file that EXECBUS_CONFIG names, and what Confinement.Protected lists; a missing
+//     directory of the first two is made where a root would contain it. Paths that must not be read are covered. Commands are refused if a file that must not be read did not exist when the policy was
 //     set and exists now where no command can write; set the policy again.
 //   - A /dev, with pseudo-terminals, and a /dev/shm of its own, and a read-only /proc that shows only its own processes.
 //     Where parts of the host's /proc are masked, as in many containers, the kernel refuses a new one, and the host's

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/execbus/execbus/internal/reexec"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/host"
@@ -43,7 +44,7 @@ func newSpawner(o Options) (ptyio.Spawner, error) {
 	switch {
 	case o.WithoutNamespaces:
 		s.unisolated = "this host has chosen to make no namespaces"
-	case o.Warden == "" && host.CannotExecute() != "":
+	case o.Warden == "" && reexec.CannotExecute() != "":
 		s.unisolated = needsWarden
 	}
 	return s, nil

@@ -16,7 +16,6 @@ package follow
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -83,7 +82,7 @@ type walk struct {
 
 // begin begins at the root of the file system.
 func begin(path string) (*walk, error) {
-	if !filepath.IsAbs(path) {
+	if !strings.HasPrefix(path, "/") {
 		return nil, &os.PathError{Op: "follow", Path: path, Err: syscall.EINVAL}
 	}
 	return &walk{names: strings.Split(path, "/")}, nil

@@ -2,7 +2,7 @@ package follow
 
 import (
 	"os"
-	"path/filepath"
+	"path"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,31 +10,31 @@ import (
 const only = unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW
 
 // Path follows an absolute path. Names at its end may be missing. It may block for as long as the file systems do.
-func Path(path string) (End, error) {
-	w, err := begin(path)
+func Path(name string) (End, error) {
+	w, err := begin(name)
 	if err != nil {
 		return End{}, err
 	}
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
-	if fd, err := unix.Openat2(unix.AT_FDCWD, path, &how); err == nil { // nearly always there are no links
-		w.at = filepath.Clean(path)
+	if fd, err := unix.Openat2(unix.AT_FDCWD, name, &how); err == nil { // nearly always there are no links
+		w.at = path.Clean(name)
 		return w.finish(fd)
 	}
 	fd, err := open(unix.AT_FDCWD, "/", unix.O_DIRECTORY)
 	if err != nil {
 		return End{}, err
 	}
-	for name := w.next(); name != ""; name = w.next() {
-		next, err := w.step(fd, name)
-		if next != fd {
+	for next := w.next(); next != ""; next = w.next() {
+		now, err := w.step(fd, next)
+		if now != fd {
 			_ = unix.Close(fd)
-			fd = next
+			fd = now
 		}
 		if err != nil {
 			if fd >= 0 {
 				_ = unix.Close(fd)
 			}
-			return End{}, &os.PathError{Op: "follow", Path: path, Err: err}
+			return End{}, &os.PathError{Op: "follow", Path: name, Err: err}
 		}
 	}
 	return w.finish(fd)

@@ -31,7 +31,9 @@ var rooms = map[string][]string{
 	// The bounded Starlark below it is its own business.
 	"policy/rules": {"messages", "policy/command", "policy/hosts"},
 
-	"patch": {"messages", "policy/command"},
+	// The program that a confined child runs.
+	"patch/writer": {"patch", "messages", "ptyio", "internal"},
+	"patch":        {"messages", "policy/command"},
 
 	// Each actor has a room of its own, which knows the others by their messages.
 	"actors/internal/system":   {"messages", "internal"},

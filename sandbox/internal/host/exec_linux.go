@@ -1,27 +1,22 @@
 package host
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/execbus/execbus/internal/reexec"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/warden"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
-
-// ourselves is the executable of this process, even if it has been deleted or replaced since.
-const ourselves = "/proc/self/exe"
 
 // startWarden executes this program, or the one that the options name, as a warden.
 func startWarden(options Options) (*process, error) {
@@ -78,7 +73,7 @@ func (p *process) exec(socket, stderr *os.File) error {
 		files[len(files)-1] = uintptr(us)
 	}
 	pidfd := -1
-	p.pid, err = syscall.ForkExec(cmp.Or(p.options.Warden, ourselves), []string{warden.Name}, &syscall.ProcAttr{
+	p.pid, err = syscall.ForkExec(cmp.Or(p.options.Warden, reexec.Self), []string{warden.Name}, &syscall.ProcAttr{
 		Dir: "/", Env: env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd}})
 	if err != nil {
 		return fmt.Errorf("execute %s: %w", cmp.Or(p.options.Warden, "this program again"), err)
@@ -124,58 +119,6 @@ func (p *process) lastOutput() string {
 	defer p.stderr.Close()
 	_ = p.stderr.SetReadDeadline(time.Now().Add(outputWait))
 	return <-p.output
-}
-
-// CannotExecute says why this process must not be executed again, before it is tried; it is empty if no reason is known. In
-// a library inside of another program /proc/self/exe is that program, and under the dynamic loader it is the loader.
-func CannotExecute() (why string) {
-	info, err := os.Stat(ourselves)
-	if err != nil {
-		return "its executable cannot be found: " + err.Error()
-	}
-	if info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 || hasCapabilities(ourselves) {
-		return "its executable gives rights, which the host may have dropped"
-	}
-	path, err := os.Readlink(ourselves)
-	if err != nil {
-		return ""
-	}
-	code, inode, known := codeFile()
-	if stat, ok := info.Sys().(*syscall.Stat_t); known && code != path && (!ok || inode != stat.Ino) {
-		return fmt.Sprintf("this code lies in %s, and the process executes %s", code, path)
-	}
-	return ""
-}
-
-func hasCapabilities(path string) bool {
-	size, err := unix.Getxattr(path, "security.capability", nil)
-	return err == nil && size > 0
-}
-
-// codeFile is the file from which this code was loaded.
-func codeFile() (path string, inode uint64, known bool) {
-	maps, err := os.Open("/proc/self/maps")
-	if err != nil {
-		return "", 0, false
-	}
-	defer maps.Close()
-	here := uint64(reflect.ValueOf(codeFile).Pointer())
-	for lines := bufio.NewScanner(maps); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 6 { // anonymous memory
-			continue
-		}
-		from, to, _ := strings.Cut(fields[0], "-")
-		low, errLow := strconv.ParseUint(from, 16, 64)
-		high, errHigh := strconv.ParseUint(to, 16, 64)
-		if errLow != nil || errHigh != nil || here < low || here >= high {
-			continue
-		}
-		inode, _ = strconv.ParseUint(fields[4], 10, 64)
-		_, path, _ = strings.Cut(lines.Text(), " "+fields[4]+" ")
-		return strings.TrimLeft(path, " "), inode, true
-	}
-	return "", 0, false
 }
 
 // errNotStarted is the error for a warden that ended, or was killed, before it greeted the host.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/execbus/execbus/internal/reexec"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/procs"
@@ -123,7 +124,7 @@ func (w *Wardens) warden() (*process, *Direct, error) {
 		return nil, nil, errForeign()
 	}
 	if w.current == nil && w.options.Warden == "" {
-		if why := CannotExecute(); why != "" {
+		if why := reexec.CannotExecute(); why != "" {
 			w.fallback = NewDirect()
 			w.options.notice("commands are started without a warden, since this program cannot be executed as one: " + why +
 				". Nothing ends them if it is killed, and a daemon that leaves its session is not found")

@@ -242,6 +242,7 @@ func TestSettingsAreProtected(t *testing.T) {
 	dir := tree(t, "home/work/.git/", "home/more/", "home/rules/")
 	t.Setenv("HOME", dir+"/home")
 	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("XDG_STATE_HOME", "")
 	t.Setenv("EXECBUS_CONFIG", dir+"/home/own.toml")
 	c := workspace(dir + "/home/work")
 	c.Protected = []string{dir + "/home/rules", dir + "/home/work/one.rules", dir + "/missing/there"}
@@ -256,7 +257,7 @@ func TestSettingsAreProtected(t *testing.T) {
 	}
 	defer wide.Close()
 	got := accesses(wide, dir)
-	for name, want := range map[string]string{"home/.config/execbus": "read", "home/own.toml": "read (missing)", "home/rules": "read"} {
+	for name, want := range map[string]string{"home/.config/execbus": "read", "home/.local/state/execbus": "read", "home/own.toml": "read (missing)", "home/rules": "read"} {
 		if got[name] != want {
 			t.Errorf("%s: %q; all: %v", name, got[name], got)
 		}

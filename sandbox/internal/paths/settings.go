@@ -4,10 +4,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
 
+	"github.com/execbus/execbus/internal/own"
 	"github.com/execbus/execbus/sandbox/internal/confine"
 )
 
@@ -17,7 +17,7 @@ func (f *finder) keepSettings() error {
 	if !f.found.Plan.Writes() {
 		return nil
 	}
-	dirs, files := ownSettings()
+	dirs, files := own.Files()
 	for _, dir := range dirs {
 		if f.access(resolved(dir)) != confine.Write {
 			continue
@@ -32,21 +32,4 @@ func (f *finder) keepSettings() error {
 		}
 	}
 	return nil
-}
-
-// ownSettings returns where the program execbus reads its settings, for this process's user.
-func ownSettings() (dirs, files []string) {
-	for variable, below := range map[string]string{"XDG_CONFIG_HOME": "execbus", "HOME": ".config/execbus"} {
-		if dir := os.Getenv(variable); filepath.IsAbs(dir) {
-			dirs = append(dirs, filepath.Join(dir, below))
-		}
-	}
-	if dir, err := os.UserConfigDir(); err == nil { // on macOS it is another one
-		dirs = append(dirs, filepath.Join(dir, "execbus"))
-	}
-	slices.Sort(dirs)
-	if file, err := filepath.Abs(os.Getenv("EXECBUS_CONFIG")); err == nil && os.Getenv("EXECBUS_CONFIG") != "" {
-		files = append(files, file)
-	}
-	return slices.Compact(dirs), files
 }

@@ -1,0 +1,102 @@
+package child
+
+import (
+	"errors"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// before is called before each system call that changes something. Tests replace it, to end the process there.
+var before = func(call string) {}
+
+// piece is how much one call writes: a process that is killed finishes its call.
+const piece = 1 << 20
+
+func writeAll(fd int, data []byte) error {
+	for at := 0; at < len(data); {
+		before("pwrite64")
+		n, err := unix.Pwrite(fd, data[at:min(at+piece, len(data))], int64(at))
+		if err != nil && err != unix.EINTR {
+			return err
+		}
+		at += max(n, 0)
+	}
+	return nil
+}
+
+func truncate(fd int, size int64) error {
+	before("ftruncate")
+	return unix.Ftruncate(fd, size)
+}
+
+// sync brings a file to the disk. Where that fails with EINVAL there is none.
+func sync(fd int) error {
+	before("fdatasync")
+	if err := unix.Fdatasync(fd); err != unix.EINVAL {
+		return err
+	}
+	return nil
+}
+
+func chmod(fd int, mode uint32) error {
+	before("fchmod")
+	return unix.Fchmod(fd, mode)
+}
+
+func chown(fd, user, group int) error {
+	before("fchown")
+	return unix.Fchown(fd, user, group)
+}
+
+func setAttribute(fd int, name string, value []byte) error {
+	before("fsetxattr")
+	return unix.Fsetxattr(fd, name, value, 0)
+}
+
+func removeAttribute(fd int, name string) error {
+	before("fremovexattr")
+	return unix.Fremovexattr(fd, name)
+}
+
+func makeFile(dir int, name string, mode uint32) (int, error) {
+	before("openat")
+	return unix.Openat(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+}
+
+func mkdir(dir int, name string) error {
+	before("mkdirat")
+	return unix.Mkdirat(dir, name, 0o777)
+}
+
+func rmdir(dir int, name string) error {
+	before("unlinkat")
+	return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+}
+
+func unlink(dir int, name string) error {
+	before("unlinkat")
+	return unix.Unlinkat(dir, name, 0)
+}
+
+func exchange(dir int, name, other string) error {
+	before("renameat2")
+	return unix.Renameat2(dir, name, dir, other, unix.RENAME_EXCHANGE)
+}
+
+// move gives what stands at a name another one, which must be free. Where the file system cannot do that in one step, as NFS cannot, it
+// has both names for a moment.
+func move(dir int, from, to string) error {
+	before("renameat2")
+	err := unix.Renameat2(dir, from, dir, to, unix.RENAME_NOREPLACE)
+	if err == unix.EINVAL || err == unix.ENOSYS {
+		before("linkat")
+		if err = unix.Linkat(dir, from, dir, to, 0); err == nil {
+			err = unlink(dir, from)
+		}
+	}
+	if err == unix.EEXIST && !strings.HasPrefix(to, TempPrefix) {
+		return errors.New("something was made there meanwhile")
+	}
+	return err
+}
