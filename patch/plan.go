@@ -1,69 +1,70 @@
 package patch
 
-import "io/fs"
-
-// FileKind is what stands at a path, when all symbolic links have been followed.
-type FileKind string
-
-// The kinds of files.
-const (
-	Absent    FileKind = "absent" // nothing; also behind a dangling link
-	Regular   FileKind = "regular"
-	Directory FileKind = "directory"
-	Other     FileKind = "other" // a device, a FIFO, a socket
+import (
+	"slices"
+	"strings"
 )
-
-// ID is what makes a file the same file under all its names.
-type ID struct{ Device, Inode uint64 }
-
-// File is what was found at one of the Paths.
-type File struct {
-	Path string // as it was asked for
-	// Place is where the name stands: Path with the links among its directories followed. Leads is the file behind it, with all links
-	// followed, or where it would be created. The two differ only if the name is a link itself, whose text is Link.
-	Place, Leads, Link string
-	Kind               FileKind
-	ID                 ID          // of what is at Leads; zero if it is absent
-	Mode               fs.FileMode // permission bits of what is at Leads
-	Data               []byte      // of a regular file, at most MaxFile bytes
-	// Blocked is the nearest directory on the way that is none: a file that stands where Path needs a directory. With it the file is absent.
-	Blocked string
-	// Problem says why the rest could not be found out, in words for the one who sent the patch: "permission denied", "it has more than
-	// 64 MiB". An operation that needs the file fails with it.
-	Problem string
-}
-
-// Content is a file, or a symbolic link, before or after the patch.
-type Content struct {
-	Data []byte
-	Mode fs.FileMode
-	// Created says of what a file becomes that the patch made it: its mode is what the umask leaves of 0666. Without it Mode holds exactly.
-	Created bool
-	Link    string // not empty: before the patch there was a symbolic link with this text, and Data is empty
-	ID      ID     // before the patch; of a link it is zero
-}
-
-// Change is what becomes of one file. There is one for each file, however many operations and names of the patch led to it.
-type Change struct {
-	Path  string   // where it stands: no link is followed from here
-	Named string   // the absolute path by which the patch named it first
-	Old   *Content // nil: there was nothing
-	New   *Content // nil: it is removed
-	From  string   // the absolute path from which it was moved here
-	// Overwrites says that an Add or a Move put another file in the place of one that the patch did not delete.
-	Overwrites     bool
-	Added, Removed int // lines
-}
 
 // Plan is what a patch does, once it is known to fit.
 type Plan struct {
 	Changes []Change // in the order in which they can be done
+
+	operations  []Operation
+	overwritten []string
+	differences []difference
 }
 
-// Bounds. Beyond them a patch is refused.
-const (
-	MaxPatch      = 16 << 20  // bytes of a patch
-	MaxOperations = 4096      // of a patch
-	MaxFile       = 64 << 20  // bytes of a file, before or after
-	MaxTotal      = 256 << 20 // bytes of all files, before or after
-)
+// Plan does the operations in memory, one after the other, and says what changes. If one does not fit, the error says which and why, and
+// there is no plan: nothing is to be changed. files has what stands at each of the Paths.
+func (p *Patch) Plan(dir string, files map[string]File) (*Plan, error) {
+	t := &tree{dir: dir, files: files, names: map[string]*name{}, steps: maxSteps}
+	if err := t.read(p.Paths(dir)); err != nil {
+		return nil, err
+	}
+	for _, operation := range p.Operations {
+		if err := t.do(operation); err != nil {
+			return nil, err
+		}
+	}
+	plan := &Plan{operations: p.Operations, overwritten: t.overwritten}
+	moved := map[string]bool{}
+	for _, n := range t.touched {
+		if n.is != nil {
+			moved[n.is.from] = true
+		}
+	}
+	planned := map[*contents]bool{}
+	for _, n := range t.touched {
+		if n.is == nil && n.was == nil || n.is != nil && planned[n.is] { // made and removed again, or changed under another name
+			continue
+		}
+		planned[n.is] = true
+		change, all := n.change(moved[n.place])
+		plan.Changes, plan.differences = append(plan.Changes, change), append(plan.differences, all...)
+	}
+	return plan, nil
+}
+
+// Summary is what an applied patch answers: "Success. Updated the following files:", a line for each operation with the path as the patch
+// has it, and a line for each file that was overwritten.
+func (p *Plan) Summary() string {
+	lines := []string{"Success. Updated the following files:"}
+	for _, group := range []struct {
+		kind   Kind
+		letter string
+	}{{Add, "A "}, {Update, "M "}, {Delete, "D "}} {
+		for _, operation := range p.operations {
+			switch {
+			case operation.Kind != group.kind:
+			case operation.MoveTo != "":
+				lines = append(lines, group.letter+operation.MoveTo)
+			default:
+				lines = append(lines, group.letter+operation.Path)
+			}
+		}
+	}
+	return strings.Join(append(lines, p.overwritten...), "\n") + "\n"
+}
+
+// Overwritten has a sentence for each file in whose place an Add or a Move puts another. The summary has them, too.
+func (p *Plan) Overwritten() []string { return slices.Clone(p.overwritten) }
