@@ -78,6 +78,8 @@ type hostOptions struct {
 	max    int
 	plan   func(policy.Request, policy.Snapshot) policy.Plan // nil: the real one
 	file   string                                            // for amendments
+	// patches are the language of patches; nil: there is none
+	patches shared.Patches
 	// patience with foreign code; zero fields are the defaults
 	patience shared.Patience
 	// teardown is how long a tree that is being ended holds back a later start; zero is the default
@@ -109,7 +111,7 @@ func newHost(t testing.TB, o hostOptions) *host {
 	h := &host{t: t, system: sys, witness: seen, bus: bus.New(bus.Options{}), seam: &o.seam, dir: t.TempDir()}
 	var err error
 	h.runtime, err = StartRuntime(sys, shared.Dependencies{Bus: h.bus, Spawner: h.seam, Logger: slog.New(slog.DiscardHandler),
-		MaxProcesses: o.max, MakePlan: outside(t, o.plan), AmendmentFile: o.file, Patience: o.patience, Teardown: o.teardown})
+		MaxProcesses: o.max, MakePlan: outside(t, o.plan), AmendmentFile: o.file, Patience: o.patience, Teardown: o.teardown, Patches: o.patches})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,7 +95,7 @@
 // # Patches
 //
 // A patch is judged by the files that it changes ([Patch]), where they lie after all links were followed. Inside means that commands can
-// write all of them. Outside means that one lies elsewhere, and .git that one is protected, in a repository or as [Patch.Protected].
+// write all of them. Outside means that one lies elsewhere, and .git that one has a protected name.
 //
 //	policy                        |inside, WW |outside, WW |.git, WW |RO  |DFA, EXT
 //	never                         |run        |rej         |rej      |rej |run
@@ -106,8 +106,8 @@
 //	granular, no sandbox_approval |run        |rej         |rej      |rej |run
 //	granular, no rules            |run        |ask         |ask      |ask |run
 //
-// A prompt or forbidden rule for the word apply_patch holds for patches, too; an allow rule does not. A file that must not be read is
-// never asked about. An approval for the session covers the patches that change exactly the same files, whatever they write. A patch is
+// A prompt or forbidden rule for the word apply_patch holds for patches, too; an allow rule does not. A file that must not be read, or
+// that the host protects, is never asked about. An approval for the session covers the patches that change exactly the same files, whatever they write. A patch is
 // applied in the sandbox even when it is approved; the approval adds the directories of the files that were asked about.
 //
 // Package command, below this one, knows programs and the commands that a script consists of. Package rules reads rule

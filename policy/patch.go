@@ -112,6 +112,16 @@ func (p *Patch) denied(s Snapshot) string {
 	return ""
 }
 
+// kept is a path of the patch that the host protects; empty if there is none.
+func (p *Patch) kept(s Snapshot) string {
+	for _, path := range p.touched() {
+		if s.Sandbox.Confined() && slices.ContainsFunc(p.Protected, func(kept string) bool { return inside(path, filepath.Clean(kept)) }) {
+			return path
+		}
+	}
+	return ""
+}
+
 // planPatch decides about a patch. Its writes are confined as the session's commands are, but that an approval adds the directories that
 // the request's additional permissions name.
 func planPatch(r Request, s Snapshot) Plan {
@@ -126,6 +136,9 @@ func planPatch(r Request, s Snapshot) Plan {
 	}
 	if path := patch.denied(s); path != "" {
 		return reject("%s must not be read; leave it out of the patch", messages.Visible(path))
+	}
+	if path := patch.kept(s); path != "" {
+		return reject("%s holds settings that nothing in a sandbox may change; leave it out of the patch", messages.Visible(path))
 	}
 	var rule *rules.Match
 	if matches := slices.DeleteFunc(slices.Clip(s.Rules.Match([]string{PatchName})), allows); len(matches) > 0 {

@@ -37,7 +37,7 @@ func TestThePatchTable(t *testing.T) {
 	}{
 		"inside, WW":  {{"/work/a", writes}, {"/tmp/a", writes}, {"/work/sub/own", writes}},
 		"outside, WW": {{"/etc/a", writes}, {"/worker/a", writes}, {"/work", writes}},
-		".git, WW": {{"/work/.git/hooks/a", writes}, {"/work/.codex", writes}, {"/work/sub/.git/config", writes}, {"/work/sub/own.rules", writes},
+		".git, WW": {{"/work/.git/hooks/a", writes}, {"/work/.codex", writes}, {"/work/sub/.git/config", writes},
 			{"/work/.idea/x", messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ProtectedNames: []string{".idea"}}},
 			{"/tmp/a", messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true}}},
 		"RO":       {{"/work/a", messages.SandboxPolicy{}}, {"/tmp/a", messages.SandboxPolicy{Type: messages.SandboxReadOnly}}},
@@ -83,9 +83,9 @@ func TestRulesAboutPatches(t *testing.T) {
 	}
 }
 
-func TestADeniedPathIsNeverAskedAbout(t *testing.T) {
+func TestADeniedOrProtectedPathIsNeverAskedAbout(t *testing.T) {
 	s := Snapshot{Sandbox: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, DeniedReads: []string{"/work/secret"}}, Dir: "/work"}
-	for _, path := range []string{"/work/secret", "/work/secret/key"} {
+	for _, path := range []string{"/work/secret", "/work/secret/key", "/work/sub/own.rules"} {
 		if plan := MakePlan(patching("/work/a", path), s); plan.Decision != Reject || !strings.Contains(plan.Reason, path) {
 			t.Errorf("%+v", plan)
 		}

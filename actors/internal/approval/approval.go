@@ -72,7 +72,7 @@ func (a *approval) receive(ctx *system.Context) {
 	case protocol.Consult:
 		a.consulted(m)
 	case protocol.Withdraw:
-		a.withdraw(m.Process)
+		a.withdraw(m)
 	case messages.Decide:
 		a.ctx.Respond(protocol.Outcome("decide", a.decide(m)))
 	case protocol.ListQuestions:
@@ -116,12 +116,19 @@ func (a *approval) receive(ctx *system.Context) {
 func (a *approval) tell(c protocol.Consult, v protocol.Verdict) {
 	v.Process = c.Process
 	c.Latch.Open()
+	if c.Asker != nil {
+		c.Asker.Answer(v)
+		return
+	}
 	a.ctx.Send(a.session, v)
 }
 
 // equal finds a question whose answer also answers c. A listener that watches one call only would not see the question
-// of another.
+// of another. Patches with one key may write different things.
 func (a *approval) equal(c protocol.Consult) *question {
+	if c.Request.Patch != nil {
+		return nil
+	}
 	for _, q := range a.queue {
 		first := q.first()
 		if c.Plan.CacheKey != "" && !q.closed && q.ID != "" && c.Plan.CacheKey == first.Plan.CacheKey && c.Plan.FirstAttempt == first.Plan.FirstAttempt &&
@@ -241,9 +248,9 @@ func (a *approval) learn(m protocol.NewRules) {
 }
 
 // withdraw removes one asker, and the question if nobody else asked it. The verdict says that no other message follows.
-func (a *approval) withdraw(id messages.ProcessID) {
+func (a *approval) withdraw(m protocol.Withdraw) {
 	for _, q := range slices.Clone(a.queue) {
-		at := slices.IndexFunc(q.consults, func(c protocol.Consult) bool { return c.Process == id })
+		at := slices.IndexFunc(q.consults, func(c protocol.Consult) bool { return c.Process == m.Process && c.Asker == m.Asker })
 		if at < 0 {
 			continue
 		}

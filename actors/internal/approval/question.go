@@ -88,6 +88,10 @@ func (a *approval) ask(c protocol.Consult) messages.Question {
 	if filepath.IsAbs(r.Program) && !strings.Contains(r.Argv[0], "/") {
 		q.Program = r.Program
 	}
+	if p := r.Patch; p != nil {
+		shown := p.Files[:min(len(p.Files), messages.MaxQuestionFiles)]
+		q.Patch = &messages.PatchQuestion{Files: shown, MoreFiles: len(p.Files) - len(shown), Diff: p.Diff}
+	}
 	if r.SandboxPermissions == messages.PermissionsWithAdditional {
 		q.Additional, q.Leads = r.AdditionalPermissions, policy.Leads(r)
 	}

@@ -1,15 +1,17 @@
 package protocol
 
 import (
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 )
 
 // Between a process and the approval actor of its session, by way of the session, which answers for the one that crashes.
 type (
-	// Consult asks about one attempt.
+	// Consult asks about one attempt, or about a patch.
 	Consult struct {
 		Process  messages.ProcessID
+		Asker    Recipient // of the Verdict, for a patch; nil: the process
 		Request  policy.Request
 		Snapshot policy.Snapshot // with the policies; rules and grants are the approval actor's own
 		Plan     policy.Plan
@@ -18,8 +20,11 @@ type (
 		Latch    Latch
 		Owner    string
 	}
-	// Withdraw says that a process no longer needs a verdict.
-	Withdraw struct{ Process messages.ProcessID }
+	// Withdraw says that the asker of a Consult no longer needs a verdict.
+	Withdraw struct {
+		Process messages.ProcessID
+		Asker   Recipient
+	}
 	// Verdict answers a Consult. A withdrawn one is answered, too, so that the asker knows that no other message follows.
 	Verdict struct {
 		Process  messages.ProcessID
@@ -34,8 +39,17 @@ type (
 // questions come before it.
 type OwnerAborted struct{ Owner string }
 
-// Discard says that the approval actor will publish nothing about this consult.
-func (m Consult) Discard() { m.Latch.Open() }
+// Discard says that the approval actor will publish nothing about this consult. A patch learns that nobody answers.
+func (m Consult) Discard() {
+	m.Latch.Open()
+	if m.Asker != nil {
+		m.Asker.Answer(Verdict{Plan: m.Plan, Source: messages.DecidedByAbsence, Refusal: shared.Rejected("it needs approval, and " + ErrNoApproval.Detail)})
+	}
+}
+
+// ErrNoApproval is why nothing can be asked.
+var ErrNoApproval = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "ask for approval",
+	Detail: "the approval service of the session has crashed; open another session"}
 
 // Latch orders the end of a process whose session crashes behind the events of the approval actor, because the end
 // must be the last event. It has room for one function. If the process comes first, it puts the function that publishes

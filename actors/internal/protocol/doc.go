@@ -4,6 +4,7 @@
 //	door.go      a host      ──▶ a session          (besides the requests of package messages)
 //	calls.go     who waits for an answer, and the answers that are errors
 //	process.go   a session   ◀─▶ a process
+//	patch.go     a session   ──▶ a patch
 //	approval.go  a process   ◀─▶ the approval actor, by way of the session
 //	runtime.go   a session   ◀─▶ the runtime's actor
 //	rules.go     the approval actor ──▶ the rules' actor ──▶ the runtime's actor ──▶ every session

@@ -48,17 +48,18 @@ func (v *supervisor) approvalCrashed(m system.Crashed) {
 	v.Bus.Publish(messages.ExecNotice{Origin: messages.Origin{Session: v.SessionID, At: time.Now()}, Text: text})
 	for id, e := range v.entries {
 		if e.consulting && e.asks == nil {
-			v.verdict(protocol.Verdict{Process: id, Source: messages.DecidedByAbsence, Refusal: shared.Rejected("it needs approval, and " + errNoApproval.Detail)})
+			v.verdict(protocol.Verdict{Process: id, Source: messages.DecidedByAbsence, Refusal: shared.Rejected("it needs approval, and " + protocol.ErrNoApproval.Detail)})
 		}
 	}
 }
 
-var errNoApproval = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "ask for approval",
-	Detail: "the approval service of the session has crashed; open another session"}
-
 // consult asks about an attempt of a process, which waits. The first question about a command waits for the plans of the commands
 // before it, so that questions come in the order of the calls.
 func (v *supervisor) consult(m protocol.Consult) {
+	if m.Asker != nil { // of a patch
+		v.putQuestion(m)
+		return
+	}
 	e := v.entries[m.Process]
 	if e == nil {
 		return
@@ -103,15 +104,18 @@ func (v *supervisor) leaveQueue(e *entry) {
 func (v *supervisor) putQuestion(m protocol.Consult) {
 	if v.asking.actor == nil {
 		m.Discard()
-		v.ctx.Send(v.ctx.Self(), protocol.Verdict{Process: m.Process, Plan: m.Plan, Source: messages.DecidedByAbsence, Refusal: shared.Rejected("it needs approval, and " + errNoApproval.Detail)})
+		v.ctx.Send(v.ctx.Self(), protocol.Verdict{Process: m.Process, Plan: m.Plan, Source: messages.DecidedByAbsence, Refusal: shared.Rejected("it needs approval, and " + protocol.ErrNoApproval.Detail)})
 		return
 	}
 	v.ctx.Send(v.asking.actor, m)
 }
 
 // withdraw withdraws a question. A verdict still follows.
-func (v *supervisor) withdraw(id messages.ProcessID) {
-	if e := v.entries[id]; e != nil && e.consulting {
+func (v *supervisor) withdraw(m protocol.Withdraw) {
+	switch e := v.entries[m.Process]; {
+	case m.Asker != nil && v.asking.actor != nil: // a patch
+		v.ctx.Send(v.asking.actor, m)
+	case e != nil && e.consulting:
 		v.withdrawAsked(e)
 	}
 }
@@ -147,7 +151,7 @@ func (v *supervisor) verdict(m protocol.Verdict) {
 // toApproval passes a caller's request on to the approval actor, which answers at once.
 func (v *supervisor) toApproval(message any) {
 	if v.asking.actor == nil {
-		v.ctx.Respond(errNoApproval)
+		v.ctx.Respond(protocol.ErrNoApproval)
 		return
 	}
 	v.ctx.SendFor(v.ctx.Sender(), v.asking.actor, message)

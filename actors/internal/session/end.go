@@ -169,12 +169,12 @@ func (s *termination) outcome() any {
 
 // answerTerminations answers those whose processes have all ended. The last one ends a session that closes.
 func (v *supervisor) answerTerminations() {
-	if v.closing && len(v.entries) == 0 {
+	if v.closing && len(v.entries)+len(v.patches) == 0 {
 		v.over()
 	}
 	kept := v.terminations[:0]
 	for _, s := range v.terminations {
-		if len(s.left) > 0 {
+		if len(s.left) > 0 || v.closing && len(v.patches) > 0 {
 			kept = append(kept, s)
 		} else {
 			v.reply(s.call, s.outcome())
@@ -182,7 +182,7 @@ func (v *supervisor) answerTerminations() {
 	}
 	clear(v.terminations[len(kept):])
 	v.terminations = kept
-	if v.closing && len(v.entries) == 0 {
+	if v.closing && len(v.entries)+len(v.patches) == 0 {
 		v.ctx.Stop(v.ctx.Self())
 	}
 }

@@ -30,7 +30,8 @@ type supervisor struct {
 	records      records
 	terminations []*termination // that still wait
 	asking       consultation
-	closing      bool // nothing new is started, and the session ends with its last process
+	patches      []patch // in the order of their calls
+	closing      bool    // nothing new is started, and the session ends with its last process
 }
 
 // Config is what a session is started with.
@@ -75,13 +76,17 @@ func (v *supervisor) handle(message any) {
 		v.leave(m.Message)
 	case system.Crashed:
 		v.crashed(m)
-	case system.Terminated, system.WorkFailed: // of a lookup, whose result says so
+	case system.Terminated:
+		v.patchOver(m.PID)
+	case system.WorkFailed: // of a lookup, whose result says so
 	case messages.ExecCommand:
 		v.exec(shared.Command{ExecCommand: m})
 	case protocol.StartCommand:
 		v.exec(shared.Command{ExecCommand: m.ExecCommand, StartOnly: true})
 	case messages.RunCommand:
 		v.exec(shared.CommandOf(&m))
+	case messages.ApplyPatch:
+		v.applyPatch(m)
 	case messages.WriteStdin:
 		v.write(m)
 	case messages.Poll:
@@ -104,6 +109,7 @@ func (v *supervisor) handle(message any) {
 		v.endOwner(m.Owner)
 	case protocol.CloseSession:
 		v.closing = true
+		v.endPatches(true, "", &messages.Error{Code: messages.ErrClosed, Op: "apply patch", Detail: "the session was closed, and nothing was changed"})
 		v.terminateAll(m.By)
 	case protocol.CancelWait:
 		v.cancel(m)
@@ -147,7 +153,7 @@ func (v *supervisor) handle(message any) {
 	case protocol.Consult:
 		v.consult(m)
 	case protocol.Withdraw:
-		v.withdraw(m.Process)
+		v.withdraw(m)
 	case protocol.Verdict:
 		v.verdict(m)
 	case planOverdue:
@@ -269,6 +275,7 @@ func (v *supervisor) endOwner(owner string) {
 
 // cancelCallsOf cancels the calls that wait for processes of an owner.
 func (v *supervisor) cancelCallsOf(owner string) {
+	v.endPatches(false, owner, &messages.Error{Code: messages.ErrCancelled, Op: "apply patch", Detail: "what it belonged to was ended, and nothing was changed"})
 	for _, e := range v.entries {
 		if owner != "" && e.info.Owner == owner {
 			v.ctx.Send(e.actor, protocol.CancelCalls{})

@@ -27,6 +27,8 @@ type Dependencies struct {
 	AmendmentFile string
 	// Protected are absolute paths that no confined command may change.
 	Protected []string
+	// Patches applies patches; nil refuses them.
+	Patches Patches
 	// MakePlan decides about commands; nil means policy.MakePlan.
 	MakePlan func(policy.Request, policy.Snapshot) policy.Plan
 	// RecordBytes bounds the memory for the output of ended processes of all sessions; zero means DefaultRecordBytes.
