@@ -49,7 +49,9 @@ func (p *echoes) Parse(m messages.ApplyPatch, dir string) (shared.Patch, error) 
 	return &echo{p, m.Text, shared.PatchPlan{Files: []messages.FileChange{file}, Diff: m.Text, Summary: "Success: " + m.Text}}, nil
 }
 
-func (p *echoes) Recover(context.Context, ptyio.Resolver, shared.BeginPatchProgram) []string { return nil }
+func (p *echoes) Recover(context.Context, ptyio.Resolver, shared.BeginPatchProgram) []string {
+	return nil
+}
 
 func (e *echo) Read(program io.ReadWriter, _ []string) (shared.PatchPlan, error) {
 	pass(e.reads)
@@ -100,7 +102,9 @@ func patching(t *testing.T, p *planner, e *echoes, direct bool) *asker {
 
 func ran() *planner { return &planner{} }
 
-func patchOf(text string) messages.ApplyPatch { return messages.ApplyPatch{Text: text, Call: "c1", Owner: "turn"} }
+func patchOf(text string) messages.ApplyPatch {
+	return messages.ApplyPatch{Text: text, Call: "c1", Owner: "turn"}
+}
 
 func patched(t *testing.T, w waiting) *messages.PatchResult {
 	t.Helper()
