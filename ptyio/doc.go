@@ -107,6 +107,13 @@
 // already. Then the shell gets the answer as typed text, as in every terminal, and so does an interpreter that prints such a file itself
 // and then edits a line. No answer ends a line, so nothing runs by itself; the next line may have to be written again.
 //
+// # What a child waits for
+//
+// A child is an [Inquirer]. AwaitedInput says which member of its tree waits for input, and for which kind: a line, a secret, which is a
+// line that is not shown, or keys. It is read from the kernel and never from prompts, as far as the spawner's leaders are Observers: a
+// member sleeps until it can read the terminal or the pipe, and there is no input that it has not read. All output that came before has been
+// delivered then. Nil may also mean that our reader was looking for output at that moment: ask again.
+//
 // # Limits
 //
 //   - Output: [Credits] (4) batches of MaxBatch (64 KiB) for each child; on two pipes half of them for each.
@@ -138,6 +145,9 @@
 //
 // That a signal to the foreground reaches a process: a job that is just ending leaves the foreground empty for a moment,
 // and the signal is then lost, as a typed Ctrl-C would be.
+//
+// That nobody waits for input because nobody was found: see the spawner. An event loop that watches its input in line mode, or on a pipe, may
+// have stopped reading it, and is marked as a guess.
 //
 // That macOS behaves like Linux at the end of a terminal's output: these statements are tested on Linux.
 package ptyio

@@ -24,6 +24,7 @@ type input struct {
 	queue   []*inputItem
 	current *inputItem      // the item under way; its goroutine continues with the queue. Nil: no item is under way
 	pending int             // bytes of the current item and of the queue
+	added   uint64          // items that were ever to be written
 	refusal *messages.Error // why no more input is taken
 
 	unfinished unfinished // it belongs to the goroutine of the current item
@@ -61,6 +62,7 @@ func (in *input) finish(done func(error)) {
 
 func (in *input) add(item *inputItem) {
 	in.mu.Lock()
+	in.added++
 	if key, is := in.signalKey(item.bytes); is && in.current != nil && in.refusal == nil {
 		in.overtake(item, key)
 		return
@@ -82,6 +84,13 @@ func (in *input) add(item *inputItem) {
 	in.current = item
 	in.mu.Unlock()
 	in.begin(item)
+}
+
+// idle reports whether everything has gone out, and how many items there were until now.
+func (in *input) idle() (added uint64, idle bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.added, in.current == nil && in.refusal == nil
 }
 
 // refuses says why an item cannot be queued.

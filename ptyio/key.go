@@ -134,8 +134,12 @@ func (in *input) press(item *inputItem, key signalKey) error {
 
 // unread is the number of bytes that the child could read now. In line mode only whole lines count.
 func (in *input) unread() (n int) {
+	look := unreadPipe
+	if in.terminal {
+		look = unreadInput
+	}
 	_ = control(in.file, func(fd int) error {
-		n = unreadInput(fd)
+		n = look(fd)
 		return nil
 	})
 	return n

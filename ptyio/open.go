@@ -57,6 +57,7 @@ func (c *child) openTerminal() ([]*os.File, error) {
 		c.responder = &responder{input: c.input}
 	}
 	c.streams = []*stream{newStream(c, messages.StreamPTY, c.terminal, Credits)}
+	c.stdin = inputFileOf(slave)
 	return []*os.File{slave}, nil
 }
 
@@ -69,6 +70,7 @@ func (c *child) openPipes() (theirs []*os.File, err error) {
 			return nil, openError("stdin", err)
 		}
 		c.input = &input{file: newEnd(write)}
+		c.stdin = inputFileOf(read)
 		theirs = append(theirs, read)
 	} else {
 		null, err := openNull()

@@ -10,3 +10,9 @@ import (
 func pipe2(fds []int) error {
 	return os.NewSyscallError("pipe2", unix.Pipe2(fds, unix.O_CLOEXEC))
 }
+
+// unreadPipe returns how many bytes of a pipe were not read. Either end may be asked.
+func unreadPipe(end int) int {
+	n, _ := unix.IoctlGetInt(end, unix.TIOCINQ) // the same number as FIONREAD
+	return n
+}

@@ -18,6 +18,7 @@ type child struct {
 	leader   Leader
 	terminal *end // nil on pipes
 	input    *input
+	stdin    InputFile // zero without an open input
 	streams  []*stream
 	// responder answers what the child asks its terminal; nil if somebody else does.
 	responder *responder
@@ -46,6 +47,8 @@ type stream struct {
 	file    conn
 	credits chan struct{} // one token for each batch that may still be handed out
 	rate    rate
+
+	taking atomic.Bool // bytes may have been read that were not handed out yet
 
 	// The result of the last attempt to read.
 	buffer *[MaxBatch]byte
@@ -108,6 +111,7 @@ func (s *stream) run() {
 		} else {
 			s.credits <- struct{}{}
 		}
+		s.taking.Store(false)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			s.armed = past
@@ -132,6 +136,7 @@ func (s *stream) gather() bool {
 	if !ok {
 		return false
 	}
+	s.taking.Store(true)
 	buffer := buffers.Get().(*[MaxBatch]byte)
 	s.n = gather(fd, buffer[:])
 	return s.hold(buffer)
@@ -150,10 +155,12 @@ func (s *stream) hold(buffer *[MaxBatch]byte) bool {
 
 // try reads when the descriptor may have bytes. It holds a buffer only then, so an idle child has none.
 func (s *stream) try(fd uintptr) bool {
+	s.taking.Store(true)
 	buffer := buffers.Get().(*[MaxBatch]byte)
 	if s.n, s.err = fill(int(fd), buffer[:], s.rate.floods()); s.hold(buffer) {
 		return true
 	}
+	s.taking.Store(false)
 	switch s.err {
 	case syscall.EAGAIN:
 		return s.looking

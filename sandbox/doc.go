@@ -51,6 +51,13 @@
 // Reports claim less where /proc hides processes of other users, and where seccomp denies pidfds. Where /proc is that of another pid
 // namespace nothing is started.
 //
+// # What a tree waits for
+//
+// The host looks itself at the members of a tree, as far as it may trace them: an ancestor of the same user may, also under
+// kernel.yama.ptrace_scope 1, and also where a sandbox has namespaces of its own. It reads in which system call each thread sleeps. Others,
+// such as sudo for an ordinary user's host, are guessed from their state. With the direct spawner daemons of a tree are not looked
+// at. See ptyio.Inquirer, and internal/inspect for what is not found.
+//
 // # The tree of an orphan
 //
 // An orphan has lost parent, group and session, and its environment may be empty, but its resource limits survive forks and

@@ -83,7 +83,7 @@ func (d *Direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (
 		return nil, err
 	}
 	go leader.Watch()
-	return directLeader{leader, enforced(e, start.Limits)}, nil
+	return directLeader{leader, enforced(e, start.Limits), os.Getpid()}, nil
 }
 
 func (d *Direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birth.Step) (*tree.Tree, error) {
@@ -135,6 +135,7 @@ func (d *Direct) Close() error {
 type directLeader struct {
 	*tree.Tree
 	enforced *messages.Enforcement // nil if nothing was to be enforced
+	parent   int
 }
 
 func (l directLeader) Signal(sig syscall.Signal, group int) error { return l.Tree.Signal(sig, group) }

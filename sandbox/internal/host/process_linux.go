@@ -51,6 +51,9 @@ type process struct {
 	failed  error // why a dead warden never greeted
 	watched bool  // it is continued again and again
 	stops   int   // how many looks in a row found it stopped
+
+	looking sync.Mutex // guards adopted, which those that look at members share
+	adopted orphanList
 }
 
 // leader is a leader in the table, from the request to start it until its tree has ended.

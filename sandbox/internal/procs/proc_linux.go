@@ -13,6 +13,8 @@ import (
 // Process is the content of /proc/PID/stat.
 type Process struct {
 	PID, PPID, Group, Session int
+	Terminal                  int    // the device number of its controlling terminal; 0 if it has none
+	Foreground                int    // the foreground group of that terminal
 	Start                     uint64 // clock ticks after boot: with the pid it identifies the process
 	State                     byte
 	Threads                   int
@@ -111,7 +113,7 @@ func readProcessBy(read func(path string, buf []byte) ([]byte, error), pid int) 
 		return Process{}, errMalformed
 	}
 	p := Process{PID: pid, State: fields[0][0], Name: string(text[open+1 : end])}
-	for i, target := range []*int{&p.PPID, &p.Group, &p.Session} {
+	for i, target := range []*int{&p.PPID, &p.Group, &p.Session, &p.Terminal, &p.Foreground} {
 		if *target, err = strconv.Atoi(string(fields[1+i])); err != nil {
 			return Process{}, errMalformed
 		}
@@ -151,6 +153,17 @@ func Children(pid int) ([]int, error) {
 		}
 	}
 	return pids, nil
+}
+
+// ChildrenOfThread lists those of one thread.
+func ChildrenOfThread(pid, thread int) ([]int, error) {
+	return childrenOfThread(pid, "/proc/"+strconv.Itoa(pid)+"/task/"+strconv.Itoa(thread), nil)
+}
+
+// Threads lists the threads of a process, by the names of their directories in /proc/PID/task.
+func Threads(pid int) []string {
+	threads, _ := readNames("/proc/" + strconv.Itoa(pid) + "/task")
+	return threads
 }
 
 func childrenOfThread(pid int, base string, pids []int) ([]int, error) {

@@ -1,0 +1,58 @@
+package host
+
+import (
+	"slices"
+	"time"
+
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/inspect"
+	"github.com/execbus/execbus/sandbox/internal/procs"
+)
+
+// Reader implements ptyio.Observer. This process looks itself: it is an ancestor of all members.
+func (l *leader) Reader(file ptyio.InputFile) (*ptyio.Reader, error) {
+	return inspect.Tree{Leader: l.pid, Parent: l.process.pid, Orphans: l.process.orphans}.Reader(file)
+}
+
+// Reader implements ptyio.Observer. Orphans go to another process, and are not looked at.
+func (l directLeader) Reader(file ptyio.InputFile) (*ptyio.Reader, error) {
+	return inspect.Tree{Leader: l.PID(), Parent: l.parent}.Reader(file)
+}
+
+// orphanList is what a look at a warden's children has found. Those that wait for input share it, because a warden may have thousands of
+// children.
+type orphanList struct {
+	pids []int
+	next time.Time // when it is to be made again
+}
+
+// shareOf bounds the looks at a warden's children: they take at most one part in so many of the time.
+const shareOf = 50
+
+// orphans returns the warden's children that are neither leaders nor the process 1 of one: daemons of trees, of whichever tree.
+func (p *process) orphans() []int {
+	p.looking.Lock()
+	defer p.looking.Unlock()
+	if began := time.Now(); !began.Before(p.adopted.next) {
+		p.adopted.pids = p.findOrphans()
+		p.adopted.next = began.Add(shareOf * time.Since(began))
+	}
+	return p.adopted.pids
+}
+
+func (p *process) findOrphans() []int {
+	children, _ := procs.Children(p.pid)
+	p.mu.Lock()
+	leaders := make(map[int]bool, len(p.leaders))
+	for _, l := range p.leaders {
+		leaders[l.pid] = true
+	}
+	p.mu.Unlock()
+	return slices.DeleteFunc(children, func(pid int) bool {
+		if leaders[pid] {
+			return true
+		}
+		below, _ := procs.Children(pid)
+		return slices.ContainsFunc(below, func(child int) bool { return leaders[child] })
+	})
+}

@@ -1,0 +1,11 @@
+//go:build linux && !amd64
+
+package inspect
+
+import "golang.org/x/sys/unix"
+
+// kinds are the system calls that wait until there is something to read. Newer architectures have only these.
+var kinds = map[uint64]kind{
+	unix.SYS_READ: reading, unix.SYS_READV: reading, unix.SYS_PPOLL: polling, unix.SYS_PSELECT6: selecting,
+	unix.SYS_EPOLL_PWAIT: watching, unix.SYS_EPOLL_PWAIT2: watching,
+}

@@ -1,0 +1,25 @@
+// Package inspect looks at the living members of a tree, from outside: which of them sleeps until it can read a terminal or a pipe.
+//
+//	reader, err := inspect.Tree{Leader: pid}.Reader(file)
+//	if reader != nil && reader.Still() { ... } // it has slept in the same call since
+//
+// The kernel says in which call a thread sleeps, and with which arguments (/proc/PID/task/TID/syscall). A member reads a file if that
+// call is a read of it, or a poll, select or epoll_wait with the file among what it waits to read. Files are compared by device and inode,
+// never by path: commands may have terminals of the same name in a file system of their own. Nothing of a member is stopped or changed.
+//
+// This needs the right to trace the members, as an ancestor of the same user has it, also under kernel.yama.ptrace_scope 1. A member that
+// cannot be looked at, because it is another user's or set-user-id, is a guess if it sleeps in the foreground of the terminal. A
+// member that waits with epoll is a guess on pipes, and the caller has to take it for one on a terminal in line mode: event loops such as
+// libuv's leave a file among what they wait for long after they have stopped reading it.
+//
+// A look ends at the first certain reader, and looks at no more than 1,024 processes, 256 threads of each, and 1,024
+// descriptors of each call.
+//
+// # What you must not assume
+//
+// That nobody reads because nobody was found: a program may read by io_uring, through an epoll descriptor in another one, or with the
+// system calls of another architecture (a 32-bit program); a call that was interrupted by a stop may go on under another number; and where
+// orphans go to init, a daemon of the tree is not looked at.
+//
+// That a reader still reads when the look has returned: see Still.
+package inspect

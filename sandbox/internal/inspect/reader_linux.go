@@ -1,0 +1,259 @@
+package inspect
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/procs"
+)
+
+// maxThreads bounds the threads of one member that are looked at, and maxListed the descriptors of one call.
+const (
+	maxThreads = 256
+	maxListed  = 1024
+)
+
+// supported reports whether the kernel says in which call a thread sleeps.
+var supported = sync.OnceValue(func() bool {
+	var room [256]byte
+	_, err := procs.ReadFile("/proc/self/syscall", room[:])
+	return err == nil
+})
+
+// Reader finds a member that sleeps until it can read a file. Nil means that none was found.
+func (t Tree) Reader(file ptyio.InputFile) (*ptyio.Reader, error) {
+	if !supported() {
+		return nil, errors.ErrUnsupported
+	}
+	var certain, guess *ptyio.Reader
+	err := t.each(func(p procs.Process) bool {
+		m := member{Process: p, file: file, session: t.Leader}
+		switch r := m.reader(); {
+		case r == nil:
+		case !r.Guess && !r.Watches:
+			certain = r
+		case guess == nil || guess.Guess && r.Watches:
+			guess = r
+		}
+		return certain == nil
+	})
+	if certain != nil {
+		return certain, nil
+	}
+	return guess, err
+}
+
+// member is a process that is looked at.
+type member struct {
+	procs.Process
+	file    ptyio.InputFile
+	session int // of the tree
+}
+
+// reader looks at each thread. A process that a signal has stopped reads nothing, whatever its call says.
+func (m member) reader() *ptyio.Reader {
+	if m.State == 'T' || m.State == 't' || m.Threads == 1 && m.State != 'S' {
+		return nil
+	}
+	for _, path := range m.calls() {
+		call, err := readCall(path)
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			return m.guess()
+		case err != nil:
+			continue
+		}
+		if reads, watches := m.waits(call); reads {
+			return &ptyio.Reader{PID: m.PID, Program: m.Name, Watches: watches, Still: func() bool {
+				now, err := readCall(path)
+				return err == nil && bytes.Equal(now.text, call.text)
+			}}
+		}
+	}
+	return nil
+}
+
+// guess is for a member that cannot be looked at: it may read the terminal if it sleeps in the foreground.
+func (m member) guess() *ptyio.Reader {
+	if m.State != 'S' || !m.controls() || m.Group != m.Foreground {
+		return nil
+	}
+	return &ptyio.Reader{PID: m.PID, Program: m.Name, Guess: true, Still: func() bool {
+		now, err := procs.Read(m.PID)
+		return err == nil && now.State == 'S' && now.Start == m.Start
+	}}
+}
+
+// controls reports whether the file is the controlling terminal of the member. Another session may have a terminal of the
+// same number in a file system of its own.
+func (m member) controls() bool {
+	return m.file.Device != 0 && uint64(uint32(m.Terminal)) == m.file.Device && m.Session == m.session
+}
+
+// calls are the files that name the calls of its threads.
+func (m member) calls() []string {
+	base := "/proc/" + strconv.Itoa(m.PID)
+	if m.Threads == 1 {
+		return []string{base + "/syscall"}
+	}
+	threads := procs.Threads(m.PID)
+	paths := make([]string, 0, min(len(threads), maxThreads))
+	for _, thread := range threads[:min(len(threads), maxThreads)] {
+		paths = append(paths, base+"/task/"+thread+"/syscall")
+	}
+	return paths
+}
+
+func childrenOf(p procs.Process) ([]int, error) {
+	if p.Threads == 1 {
+		return procs.ChildrenOfThread(p.PID, p.PID)
+	}
+	return procs.Children(p.PID)
+}
+
+// call is the system call in which a thread sleeps.
+type call struct {
+	text      []byte
+	number    uint64
+	arguments [6]uint64
+}
+
+var errRuns = errors.New("the thread runs")
+
+// readCall reads the number, the arguments, the stack pointer and the program counter of a thread that sleeps.
+func readCall(path string) (c call, err error) {
+	var room [256]byte
+	if c.text, err = procs.ReadFile(path, room[:]); err != nil {
+		return c, err
+	}
+	fields := bytes.Fields(c.text)
+	if len(fields) < 7 {
+		return c, errRuns
+	}
+	if c.number, err = strconv.ParseUint(string(fields[0]), 10, 32); err != nil { // -1: it sleeps in no call
+		return c, errRuns
+	}
+	for i := range c.arguments {
+		if c.arguments[i], err = strconv.ParseUint(string(fields[1+i]), 0, 64); err != nil {
+			return c, errRuns
+		}
+	}
+	return c, nil
+}
+
+// waits reports whether a call ends when there is something to read in the file. watches says that it waits with epoll.
+func (m member) waits(c call) (reads, watches bool) {
+	switch kinds[c.number] {
+	case reading:
+		return m.has(int(int32(c.arguments[0]))), false
+	case polling:
+		return m.polls(c.arguments[0], c.arguments[1]), false
+	case selecting:
+		return m.selects(c.arguments[0], c.arguments[1]), false
+	case watching:
+		return m.watches(int(int32(c.arguments[0]))), true
+	}
+	return false, false
+}
+
+// kind says how a system call names what it waits for.
+type kind int
+
+const (
+	reading kind = iota + 1
+	polling
+	selecting
+	watching
+)
+
+// has reports whether a descriptor of the member is the file. It asks no file system other than for what the kernel has in memory.
+func (m member) has(fd int) bool {
+	var found unix.Statx_t
+	path := "/proc/" + strconv.Itoa(m.PID) + "/fd/" + strconv.Itoa(fd)
+	if fd < 0 || unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_INO|unix.STATX_TYPE, &found) != nil {
+		return false
+	}
+	if unix.Mkdev(found.Dev_major, found.Dev_minor) == m.file.FileSystem && found.Ino == m.file.Inode {
+		return true
+	}
+	const ttyMajor, ttyMinor = 5, 0 // /dev/tty
+	return found.Mode&unix.S_IFMT == unix.S_IFCHR && found.Rdev_major == ttyMajor && found.Rdev_minor == ttyMinor && m.controls()
+}
+
+// pollReadNormal is POLLRDNORM, which poll and epoll take for POLLIN.
+const pollReadNormal = 0x40
+
+// polls looks through the list of a poll.
+func (m member) polls(list, length uint64) bool {
+	const size, events = 8, 4 // of struct pollfd
+	entries := m.memory(list, min(length, maxListed)*size)
+	for ; len(entries) >= size; entries = entries[size:] {
+		if binary.NativeEndian.Uint16(entries[events:])&(unix.POLLIN|pollReadNormal) != 0 && m.has(int(int32(binary.NativeEndian.Uint32(entries)))) {
+			return true
+		}
+	}
+	return false
+}
+
+// selects looks through the first bit set of a select.
+func (m member) selects(length, set uint64) bool {
+	if set == 0 {
+		return false
+	}
+	length = min(length, maxListed)
+	bits := m.memory(set, (length+63)/64*8)
+	for fd := range min(length, uint64(len(bits))/8*64) {
+		at := fd / 64 * 8
+		if binary.NativeEndian.Uint64(bits[at:at+8])&(1<<(fd%64)) != 0 && m.has(int(fd)) {
+			return true
+		}
+	}
+	return false
+}
+
+// watches looks through what an epoll descriptor watches: lines such as "tfd: 18 events: 19 data: 12 pos:0 ino:4 sdev:1a".
+func (m member) watches(fd int) bool {
+	var room [4096]byte
+	text, err := procs.ReadFile("/proc/"+strconv.Itoa(m.PID)+"/fdinfo/"+strconv.Itoa(fd), room[:])
+	if err != nil {
+		return false
+	}
+	listed := 0
+	for line := range bytes.Lines(text) {
+		fields := bytes.Fields(line)
+		if len(fields) < 4 || string(fields[0]) != "tfd:" {
+			continue
+		}
+		if listed++; listed > maxListed {
+			return false
+		}
+		events, err := strconv.ParseUint(string(fields[3]), 16, 64)
+		target, failed := strconv.Atoi(string(fields[1]))
+		if err == nil && failed == nil && events&(unix.EPOLLIN|pollReadNormal) != 0 && m.has(target) {
+			return true
+		}
+	}
+	return false
+}
+
+// memory reads memory of the member; what cannot be read is empty.
+func (m member) memory(from, length uint64) []byte {
+	if length == 0 {
+		return nil
+	}
+	p := make([]byte, length)
+	local := []unix.Iovec{{Base: &p[0]}}
+	local[0].SetLen(len(p))
+	n, err := unix.ProcessVMReadv(m.PID, local, []unix.RemoteIovec{{Base: uintptr(from), Len: len(p)}}, 0)
+	if err != nil {
+		return nil
+	}
+	return p[:n]
+}
