@@ -102,9 +102,6 @@ func Parse(text string) (*Patch, error) {
 	if err := p.end(last + 1); err != nil {
 		return nil, err
 	}
-	if len(p.patch.Operations) == 0 {
-		return nil, refuse("", "it is empty: no file would be changed")
-	}
 	return p.patch, nil
 }
 

@@ -17,6 +17,9 @@ type Plan struct {
 // Plan does the operations in memory, one after the other, and says what changes. If one does not fit, the error says which and why, and
 // there is no plan: nothing is to be changed. files has what stands at each of the Paths.
 func (p *Patch) Plan(dir string, files map[string]File) (*Plan, error) {
+	if len(p.Operations) == 0 {
+		return nil, refuse("", "it is empty: no file would be changed")
+	}
 	t := &tree{dir: dir, files: files, names: map[string]*name{}, steps: maxSteps}
 	if err := t.read(p.Paths(dir)); err != nil {
 		return nil, err
