@@ -36,8 +36,9 @@
 // another word for forbidden. With hidden_name = True, TLS may hide the host's name.
 //
 // The language has if, for, def, comprehensions and f-strings with names, as in f"{tool}-lint". It has no load, while,
-// recursion or type annotations, no functions as arguments of built-in ones, and += only for names. A file has at most
-// 256 KiB and 10,000 rules, and may use a small fraction of a second and a few MiB; a file that needs more is an error.
+// recursion or type annotations, no strings of bytes such as b"x", no numbers of more than 64 bits, no functions as arguments
+// of built-in ones, and += only for names. A file has at most 256 KiB and 10,000 rules, and may use a small fraction of a
+// second and a few MiB; a file that needs more is an error.
 // [Load] reads layers of directories and files. A file with an error contributes no rules; the error names file, line and
 // column, and all other files stay in force. [Append] adds an allow rule to a file.
 //

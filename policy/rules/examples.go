@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/execbus/execbus/policy/command"
-	"github.com/execbus/execbus/policy/rules/internal/bounded"
 	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
 )
 
 // example is a command that a rule claims to match, or not to match.
@@ -70,7 +70,7 @@ func stringList(value starlark.Value) ([]string, error) {
 type claim struct {
 	rules              []*rule
 	matching, opposite []example
-	place              bounded.Place
+	place              syntax.Position
 }
 
 // check finds an example that contradicts the rule.
@@ -95,17 +95,16 @@ func (c claim) check(executables map[string][]string) error {
 	return nil
 }
 
-// cost is how much work a check is: each example is compared with each alternative, and comparing text is quick.
-func (c claim) cost() int {
-	alternatives := len(c.rules)
+// cost is how much work a check is: each alternative is compared with each example, and comparing text is quick.
+func (c claim) cost() (alternatives, bytes int) {
+	alternatives = len(c.rules)
 	for _, words := range c.rules[0].rest {
 		alternatives += len(words)
 	}
-	bytes := 0
 	for _, example := range slices.Concat(c.matching, c.opposite) {
-		bytes += 16 + len(example.text)
+		bytes += 1 + len(example.text)/16
 	}
-	return bytes * alternatives / 16
+	return alternatives, bytes
 }
 
 func (c claim) matches(example example, executables map[string][]string) bool {

@@ -12,6 +12,7 @@ import (
 	"github.com/execbus/execbus/policy/hosts"
 	"github.com/execbus/execbus/policy/rules/internal/bounded"
 	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
 )
 
 // ruleFile is one file while it is evaluated, with the results of its calls so far.
@@ -35,8 +36,8 @@ func Parse(name string, source []byte) (*Set, error) {
 		"network_rule":    starlark.NewBuiltin("network_rule", f.networkRule),
 		"host_executable": starlark.NewBuiltin("host_executable", f.hostExecutable),
 	})
-	if wrong, ok := errors.AsType[*bounded.Error](err); ok {
-		return nil, ruleError(name, wrong.At, wrong.Text)
+	if wrong, ok := errors.AsType[syntax.Error](err); ok {
+		return nil, ruleError(name, wrong.Pos, wrong.Msg)
 	}
 	for _, claim := range f.claims {
 		if err := claim.check(f.set.executables); err != nil {
@@ -49,10 +50,10 @@ func Parse(name string, source []byte) (*Set, error) {
 // maxDetail bounds how much of a file an error repeats, in bytes.
 const maxDetail = 500
 
-func ruleError(name string, at bounded.Place, detail string) error {
+func ruleError(name string, at syntax.Position, detail string) error {
 	subject := name
 	if at.Line > 0 {
-		subject = fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column)
+		subject = fmt.Sprintf("%s:%d:%d", name, at.Line, at.Col)
 	}
 	if len(detail) > maxDetail {
 		detail = strings.ToValidUTF8(detail[:maxDetail], "") + "…"
@@ -61,7 +62,7 @@ func ruleError(name string, at bounded.Place, detail string) error {
 }
 
 // rulePlace is the place of a rule, as a match reports it.
-func (f *ruleFile) rulePlace(at bounded.Place) string { return fmt.Sprintf("%s:%d", f.name, at.Line) }
+func (f *ruleFile) rulePlace(at syntax.Position) string { return fmt.Sprintf("%s:%d", f.name, at.Line) }
 
 func (f *ruleFile) prefixRule(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
 ) (starlark.Value, error) {
@@ -83,7 +84,7 @@ func (f *ruleFile) prefixRule(thread *starlark.Thread, b *starlark.Builtin, args
 	if err != nil {
 		return nil, err
 	}
-	at := f.Here(thread)
+	at := f.Here(thread.CallStack())
 	c := claim{place: at}
 	for _, first := range words[0] {
 		added := &rule{first: first, rest: words[1:], decision: d, justification: why, place: f.rulePlace(at)}
@@ -169,7 +170,7 @@ func (f *ruleFile) networkRule(thread *starlark.Thread, b *starlark.Builtin, arg
 		"justification?", &justification, "hidden_name?", &hiddenName); err != nil {
 		return nil, err
 	}
-	added := messages.HostRule{Host: strings.TrimSpace(host), HiddenName: hiddenName, Origin: f.rulePlace(f.Here(thread))}
+	added := messages.HostRule{Host: strings.TrimSpace(host), HiddenName: hiddenName, Origin: f.rulePlace(f.Here(thread.CallStack()))}
 	var known bool
 	if added.Decision, known = networkDecisions[decision]; !known {
 		return nil, fmt.Errorf("invalid decision: %q: use allow, prompt, deny or forbidden", decision)

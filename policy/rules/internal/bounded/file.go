@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"strings"
 
 	"go.starlark.net/resolve"
@@ -14,47 +15,45 @@ import (
 const (
 	MaxSource = 256 << 10 // bytes
 	maxSteps  = 500_000   // of the Starlark machine
+	maxWork   = 8 << 20   // approximate number of bytes read and made
 )
 
 // File is one file while it is evaluated.
 type File struct {
-	name string
-	work *work
+	name   string
+	left   int // of maxWork
+	inside int // how many values the value that is read is inside of
 }
 
-func New(name string) *File { return &File{name: name, work: &work{left: maxWork}} }
+func New(name string) *File { return &File{name: name, left: maxWork} }
 
-// Place is a position in the file. Both numbers count from 1; columns count characters.
-type Place struct{ Line, Column int32 }
-
-// Error is what is wrong with a file.
-type Error struct {
-	At   Place // zero if it concerns the whole file
-	Text string
-}
-
-func (e *Error) Error() string { return e.Text }
-
-// Run evaluates the source, which may call the functions. It must be called once. Its errors are of type *Error.
+// Run evaluates the source, which may call the functions. It must be called once. Its errors are of type syntax.Error,
+// without a position if they concern the whole file.
 func (f *File) Run(source []byte, functions starlark.StringDict) error {
 	if len(source) > MaxSource {
-		return &Error{Text: fmt.Sprintf("the file has more than %d bytes; split it", MaxSource)}
+		return syntax.Error{Msg: fmt.Sprintf("the file has more than %d bytes; split it", MaxSource)}
 	}
-	plain, formats, err := cutFormats(source)
+	text, formats, err := readText(f.name, source)
 	if err != nil {
-		return err
+		return f.placed(err)
 	}
 	options := &syntax.FileOptions{Set: true, TopLevelControl: true, GlobalReassign: true}
-	tree, err := options.Parse(f.name, plain, 0)
+	tree, err := options.Parse(f.name, text, 0)
 	if err != nil {
 		return f.placed(err)
 	}
-	f.work.functions, err = rewrite(tree, formats)
-	if err != nil {
-		return f.placed(err)
+	w := rewriter{formats: formats}
+	w.visit(reflect.ValueOf(&tree.Stmts).Elem(), 0)
+	if w.formats != 0 && w.err == nil {
+		w.err = errors.New("an f-string cannot be here")
+	}
+	if w.err != nil {
+		return f.placed(w.err)
 	}
 	known := maps.Clone(functions)
-	f.work.addTo(known)
+	known["$call"] = starlark.NewBuiltin("$call", f.call)
+	known["$operate"] = starlark.NewBuiltin("$operate", f.operate)
+	known["$read"] = starlark.NewBuiltin("$read", f.read)
 	program, err := starlark.FileProgram(tree, known.Has)
 	if err != nil {
 		return f.placed(err)
@@ -67,35 +66,30 @@ func (f *File) Run(source []byte, functions starlark.StringDict) error {
 	return nil
 }
 
-// Charge counts work that a function does, in bytes that it reads or keeps. The function should return the error.
-func (f *File) Charge(cost int) error { return f.work.charge(cost) }
-
-// Here is the place in the file whose call the thread is in.
-func (f *File) Here(thread *starlark.Thread) Place { return f.first(thread.CallStack()) }
-
-// first is the innermost place of the stack that lies in the file.
-func (f *File) first(stack starlark.CallStack) Place {
+// Here is the position in the file of the innermost call in the stack.
+func (f *File) Here(stack starlark.CallStack) syntax.Position {
 	for i := range stack {
 		if at := stack.At(i).Pos; at.Filename() == f.name {
-			return Place{at.Line, at.Col}
+			return at
 		}
 	}
-	return Place{}
+	return syntax.Position{}
 }
 
-// placed finds the place in the file, for an error from any part of Starlark. Errors of our functions about their
-// arguments begin with "invalid" and get no prefix.
-func (f *File) placed(err error) *Error {
-	found := &Error{Text: err.Error()}
-	if e, ok := errors.AsType[syntax.Error](err); ok {
-		found = &Error{Place{e.Pos.Line, e.Pos.Col}, e.Msg}
-	} else if list, ok := errors.AsType[resolve.ErrorList](err); ok && len(list) > 0 {
-		found = &Error{Place{list[0].Pos.Line, list[0].Pos.Col}, list[0].Msg}
-	} else if e, ok := errors.AsType[*starlark.EvalError](err); ok {
-		found = &Error{f.first(e.CallStack), e.Msg}
+// placed finds the position for an error from any part of Starlark. Errors of our functions about their arguments begin
+// with "invalid" and get no prefix.
+func (f *File) placed(err error) error {
+	found := syntax.Error{Msg: err.Error()}
+	switch e := err.(type) {
+	case syntax.Error:
+		found = e
+	case resolve.ErrorList:
+		found = syntax.Error(e[0])
+	case *starlark.EvalError:
+		found = syntax.Error{Pos: f.Here(e.CallStack), Msg: e.Msg}
 	}
-	if !strings.HasPrefix(found.Text, "invalid ") {
-		found.Text = "starlark error: " + found.Text
+	if !strings.HasPrefix(found.Msg, "invalid ") {
+		found.Msg = "starlark error: " + found.Msg
 	}
 	return found
 }

@@ -1,34 +1,25 @@
 package bounded
 
 import (
-	"fmt"
+	"cmp"
 	"math/big"
 	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
 
 	"go.starlark.net/syntax"
 )
 
 // rewriter replaces what needs a guard in a syntax tree.
 type rewriter struct {
-	formats   map[Place]bool // where the literals of f-strings begin
-	functions map[Place]int  // the size of each function in nodes, by the place of its def or lambda
-	nodes     int
-	depth     int
-	err       error
+	formats int // f-strings that have not been found in the tree
+	err     error
 }
 
 // maxNesting bounds how deep statements and expressions are inside of each other.
 const maxNesting = 200
-
-// rewrite returns the size of each function in nodes, by the place of its def or lambda.
-func rewrite(tree *syntax.File, formats map[Place]bool) (map[Place]int, error) {
-	w := rewriter{formats: formats, functions: map[Place]int{}}
-	w.visit(reflect.ValueOf(&tree.Stmts).Elem())
-	for at := range w.formats {
-		w.fail(syntax.Position{Line: at.Line, Col: at.Column}, "an f-string cannot be here")
-	}
-	return w.functions, w.err
-}
 
 func (w *rewriter) fail(at syntax.Position, message string) {
 	if w.err == nil {
@@ -36,125 +27,118 @@ func (w *rewriter) fail(at syntax.Position, message string) {
 	}
 }
 
-// visit goes through the nodes in a field of a node: a list, or an interface that holds one. Names and values are neither.
-func (w *rewriter) visit(field reflect.Value) {
+// visit goes through the nodes in a field of a node, and returns how many there are. The field is a list, or an interface
+// that holds a node; names and values are neither.
+func (w *rewriter) visit(field reflect.Value, depth int) (nodes int) {
 	if field.Kind() == reflect.Slice {
 		for i := range field.Len() {
-			w.visit(field.Index(i))
+			nodes += w.visit(field.Index(i), depth)
 		}
-		return
 	}
 	if field.Kind() != reflect.Interface || field.IsNil() || w.err != nil {
-		return
+		return nodes
 	}
 	node, ok := field.Interface().(syntax.Node)
 	if !ok {
-		return
+		return nodes
 	}
-	before := w.nodes
-	w.nodes++
-	if w.depth++; w.depth > maxNesting {
+	if depth == maxNesting {
 		w.fail(syntax.Start(node), "excessive nesting")
-		return
+		return nodes
 	}
-	inner := field.Elem().Elem()
-	for i := range inner.NumField() {
-		if inner.Type().Field(i).IsExported() {
-			w.visit(inner.Field(i))
-		}
+	nodes = 1
+	for parts, i := field.Elem().Elem(), 0; i < parts.NumField(); i++ { // its method Fields allocates
+		nodes += w.visit(parts.Field(i), depth+1)
 	}
-	w.depth--
-	if guarded := w.guard(node, w.nodes-before); guarded != nil && w.err == nil {
+	if guarded := w.guard(node, nodes); guarded != nil {
 		field.Set(reflect.ValueOf(guarded))
 	}
+	return nodes
 }
 
 // guard returns what replaces a node whose parts have their guards, or nil if it stays.
-func (w *rewriter) guard(node syntax.Node, size int) syntax.Expr {
+func (w *rewriter) guard(node syntax.Node, nodes int) syntax.Expr {
 	switch n := node.(type) {
-	case *syntax.LoadStmt:
-		w.fail(n.Load, "load: a rule file cannot load others")
-	case *syntax.AssignStmt:
-		w.assign(n)
-	case *syntax.DefStmt:
-		w.functions[Place{n.Def.Line, n.Def.Col}] = size
-	case *syntax.LambdaExpr:
-		w.functions[Place{n.Lambda.Line, n.Lambda.Col}] = size
+	case *syntax.DefStmt: // the frame of a call can be as big as the text of its function
+		n.Body = slices.Insert(n.Body, 0, syntax.Stmt(&syntax.ExprStmt{X: read(nodes, number(n.Def, 0))}))
+	case *syntax.LambdaExpr: // the guard returns 0, which is false
+		n.Body = &syntax.BinaryExpr{X: read(nodes, number(n.Lambda, 0)), OpPos: n.Lambda, Op: syntax.OR, Y: n.Body}
 	case *syntax.Literal:
 		return w.literal(n)
 	case *syntax.DictExpr:
-		return call("$use", n.Lbrace, n) // an empty one takes half a KiB
+		return read(1, n)
 	case *syntax.DictEntry:
-		n.Key = call("$key", syntax.Start(n.Key), n.Key)
+		n.Key = read(search, n.Key)
 	case *syntax.IndexExpr:
-		n.Y = call("$key", syntax.Start(n.Y), n.Y)
+		n.Y = read(search, n.Y)
 	case *syntax.SliceExpr:
-		n.X = call("$use", syntax.Start(n.X), n.X)
+		n.X = read(1, n.X)
 	case *syntax.CallExpr:
 		for _, argument := range n.Args {
 			if all, ok := argument.(*syntax.UnaryExpr); ok && (all.Op == syntax.STAR || all.Op == syntax.STARSTAR) {
-				all.X = call("$use", syntax.Start(all.X), all.X)
+				all.X = read(1, all.X)
 			}
 		}
 		return call("$call", n.Lparen, append([]syntax.Expr{n.Fn}, n.Args...)...)
 	case *syntax.BinaryExpr: // EQ stands between the name and the value of an argument
 		if n.Op != syntax.AND && n.Op != syntax.OR && n.Op != syntax.EQ {
-			return call("$operate", n.OpPos, number(n.Op, n.OpPos), n.X, n.Y)
+			return operate(n.OpPos, n.Op, n.X, n.Y)
+		}
+	case *syntax.AssignStmt:
+		if x, ok := n.LHS.(*syntax.Ident); ok && n.Op != syntax.EQ {
+			n.RHS = operate(n.OpPos, n.Op, &syntax.Ident{NamePos: x.NamePos, Name: x.Name}, n.RHS)
+		} else if n.Op != syntax.EQ {
+			w.fail(n.OpPos, n.Op.String()+" needs a name on its left; write x[i] = x[i] + …")
 		}
 	}
 	return nil
 }
 
-// assign guards x += y as x += $update(…, x, y), which returns y.
-func (w *rewriter) assign(s *syntax.AssignStmt) {
-	if s.Op == syntax.EQ {
-		return
-	}
-	name, ok := s.LHS.(*syntax.Ident)
-	if !ok {
-		w.fail(s.OpPos, s.Op.String()+" needs a name on its left; write x[i] = x[i] + …")
-		return
-	}
-	x := &syntax.Ident{NamePos: name.NamePos, Name: name.Name}
-	s.RHS = call("$update", s.OpPos, number(s.Op-syntax.PLUS_EQ+syntax.PLUS, s.OpPos), x, s.RHS)
-}
+// braces are those of an f-string. The expression is compiled when it is first needed: most programs read no rule file.
+var braces = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\{\{|\}\}|\{[\pL_][\pL\p{Nd}_]*(![rs])?\}|[{}]`)
+})
 
-func (w *rewriter) literal(e *syntax.Literal) syntax.Expr {
-	begin := Place{e.TokenPos.Line, e.TokenPos.Col}
-	if n, ok := e.Value.(*big.Int); ok && n.BitLen() > maxBits {
-		w.fail(e.TokenPos, errNumber.Error())
+// literal makes "%s-lint" % (tool,) of f"{tool}-lint", which readText has made a string of bytes.
+func (w *rewriter) literal(n *syntax.Literal) syntax.Expr {
+	if _, ok := n.Value.(*big.Int); ok {
+		w.fail(n.TokenPos, errNumber.Error())
 	}
-	if !w.formats[begin] {
+	if n.Token != syntax.BYTES {
 		return nil
 	}
-	delete(w.formats, begin)
-	text, ok := e.Value.(string)
-	if !ok {
-		w.fail(e.TokenPos, "this cannot be an f-string")
-		return nil
-	}
-	parts, err := formatParts(text)
-	if err != nil {
-		w.fail(e.TokenPos, fmt.Sprint("f-string: ", err))
-	}
-	var sum syntax.Expr = &syntax.Literal{Token: syntax.STRING, TokenPos: e.TokenPos, Value: ""}
-	for _, part := range parts {
-		var next syntax.Expr = &syntax.Literal{Token: syntax.STRING, TokenPos: e.TokenPos, Value: part.text}
-		if part.convert != "" {
-			name := &syntax.Ident{NamePos: e.TokenPos, Name: part.text}
-			next = call("$call", e.TokenPos, &syntax.Ident{NamePos: e.TokenPos, Name: part.convert}, name)
+	w.formats--
+	names := &syntax.TupleExpr{Lparen: n.TokenPos}
+	format := braces().ReplaceAllStringFunc(strings.ReplaceAll(n.Value.(string), "%", "%%"), func(found string) string {
+		if found == "{" || found == "}" {
+			w.fail(n.TokenPos, "f-string: only a name can be between { and }, with !r or !s after it; "+
+				"a brace that is text, or is not closed, is written twice")
 		}
-		sum = call("$operate", e.TokenPos, number(syntax.PLUS, e.TokenPos), sum, next)
-	}
-	w.nodes += len(parts)
-	return sum
+		if len(found) < 3 {
+			return found[:1]
+		}
+		name, how, _ := strings.Cut(found[1:len(found)-1], "!")
+		names.List = append(names.List, &syntax.Ident{NamePos: n.TokenPos, Name: name})
+		return "%" + cmp.Or(how, "s")
+	})
+	return operate(n.TokenPos, syntax.PERCENT, &syntax.Literal{Token: syntax.STRING, TokenPos: n.TokenPos, Value: format}, names)
 }
 
-func call(name string, at syntax.Position, arguments ...syntax.Expr) *syntax.CallExpr {
+// operate is $operate(operator, x, y).
+func operate(at syntax.Position, operator syntax.Token, x, y syntax.Expr) syntax.Expr {
+	return call("$operate", at, number(at, int(operator)), x, y)
+}
+
+// read is $read(times, x), which charges for reading x so many times and returns it.
+func read(times int, x syntax.Expr) syntax.Expr {
+	at := syntax.Start(x)
+	return call("$read", at, number(at, times), x)
+}
+
+func call(name string, at syntax.Position, arguments ...syntax.Expr) syntax.Expr {
 	return &syntax.CallExpr{Fn: &syntax.Ident{NamePos: at, Name: name}, Lparen: at, Args: arguments, Rparen: at}
 }
 
-// number is the literal by which a guard gets an operator.
-func number(token syntax.Token, at syntax.Position) *syntax.Literal {
-	return &syntax.Literal{Token: syntax.INT, TokenPos: at, Value: int64(token)}
+func number(at syntax.Position, n int) syntax.Expr {
+	return &syntax.Literal{Token: syntax.INT, TokenPos: at, Value: int64(n)}
 }
