@@ -58,8 +58,9 @@ func (c Call[T]) Here(ctx context.Context, answer func(T, error)) {
 			return false
 		}
 	}
+	clocks := make(chan *time.Timer, 1) // has the one of the patience, once that has begun
 	stop := context.AfterFunc(ctx, func() {
-		time.AfterFunc(c.Patience, func() {
+		clocks <- time.AfterFunc(c.Patience, func() {
 			if first() {
 				var none T
 				answer(none, c.failure(true, "did not answer in time"))
@@ -73,7 +74,9 @@ func (c Call[T]) Here(ctx context.Context, answer func(T, error)) {
 		if reason := recover(); reason != nil {
 			err = c.failure(false, "panicked: "+Text(reason))
 		}
-		stop()
+		if !stop() {
+			(<-clocks).Stop() // it would hold on to what the call knows
+		}
 		if first() {
 			answer(value, err)
 			return

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weak"
 )
 
 // awkward cannot be printed, and says so with what cannot be printed either.
@@ -172,5 +173,31 @@ func TestAContextHoldsOnToNoCallThatHasReturned(t *testing.T) {
 	}
 	if n := len(ctx.waiting); n > 0 {
 		t.Errorf("%d calls", n)
+	}
+}
+
+// The clock of the patience runs long after most calls have returned.
+func TestNothingHoldsOnToACallThatReturnsAfterItsContextHasEnded(t *testing.T) {
+	t.Parallel()
+	type large [1 << 20]byte
+	ctx, cancel := context.WithCancel(t.Context())
+	called := func() weak.Pointer[large] {
+		known := new(large)
+		call := Call[byte]{Do: func(ctx context.Context) (byte, error) {
+			begun := make(chan struct{})
+			context.AfterFunc(ctx, func() { close(begun) }) // perhaps before ours
+			cancel()
+			<-begun
+			return known[0], nil
+		}, Patience: time.Hour, Late: func(b byte, _ error) { known[1] = b }}
+		if _, err := call.Wait(ctx); err != nil {
+			t.Error(err)
+		}
+		return weak.Make(known)
+	}()
+	for until := time.Now().Add(time.Minute); called.Value() != nil; runtime.GC() {
+		if time.Now().After(until) {
+			t.Fatal("what the call knew is still in memory")
+		}
 	}
 }
