@@ -112,7 +112,6 @@ func (p *process) spawn() {
 // born notes the child of the attempt.
 func (p *process) born(spawned ptyio.Spawned, pid int) {
 	a := p.attempt
-	a.callOff()
 	a.calls, a.pid, a.bornAt, a.enforced = newChildCalls(spawned.Child), pid, time.Now(), spawned.Enforced
 	if p.decision.launch.TTY {
 		p.size = p.decision.launch.Size.OrDefault()
