@@ -22,6 +22,18 @@ const mounts = `31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=75
 
 const own = "8:pids:/x\n4:memory:/outer/inner\n2:cpu,cpuacct:/\n1:name=systemd:/\n0::/user/session\n"
 
+func TestForACommandWithoutLimitsNobodyLooksForGroups(t *testing.T) {
+	saved := found
+	defer func() { found = saved }()
+	found = func() hierarchy {
+		t.Error("somebody looked")
+		return hierarchy{}
+	}
+	if g, err := Make(messages.Limits{OutputBytes: 1 << 20, WallTime: time.Minute, OpenFiles: 100}); g != nil || err != nil {
+		t.Errorf("%+v, %v", g, err)
+	}
+}
+
 // groups makes directories that look like groups.
 func groups(t *testing.T, dirs ...string) string {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -33,10 +34,14 @@ var number atomic.Uint64 // of the groups that this process has made
 
 // Make makes a group for those of the limits that it can enforce; nil if it can enforce none of them.
 func Make(limits messages.Limits) (*Group, error) {
+	set := slices.DeleteFunc(limits.Set(), func(l messages.Limit) bool { return controllers[l] == "" })
+	if len(set) == 0 { // as for nearly all commands
+		return nil, nil
+	}
 	h := found()
 	g := &Group{hierarchy: hierarchy{unified: h.unified, dirs: map[messages.Limit]string{}}, limits: limits}
 	name := fmt.Sprintf("%s%d", mine(), number.Add(1))
-	for _, limit := range limits.Set() {
+	for _, limit := range set {
 		if dir, there := h.dirs[limit]; there {
 			g.dirs[limit] = filepath.Join(dir, name)
 		}

@@ -37,7 +37,7 @@ type bounds struct {
 // bind makes the bounds of a start, and makes the start report them. If the start fails, the group has to be removed.
 func bind(start *ptyio.Start) (*bounds, error) {
 	b := &bounds{limits: start.Limits, reached: start.Reached, over: make(chan struct{})}
-	if !cgroup.Enforces(messages.LimitProcesses) {
+	if b.limits.Processes > 0 && !cgroup.Enforces(messages.LimitProcesses) {
 		b.tasks = b.limits.Processes
 	}
 	var err error
