@@ -71,7 +71,7 @@ func (w *warden) outlast(n *child) {
 	n.looked = n.begun
 	answered := false
 	for !n.tree.Prompt(0) && !n.tree.Died() {
-		if n.hangs(time.Now(), n.tree.Runs()) {
+		if n.hangs(time.Now(), n.tree.Runs) {
 			n.tree.GiveUp()
 		}
 		if !answered && n.waited >= n.start.spec.Patience {
@@ -86,11 +86,11 @@ func (w *warden) outlast(n *child) {
 // hangs is told what a look at a birth has found. A birth hangs if it has not been seen running for half of the start's patience once
 // that is over. A cold disk takes less, and on a busy machine a birth can take longer. While this process could not look, because it
 // was stopped or had no processor, no time counts.
-func (n *child) hangs(now time.Time, runs bool) bool {
+func (n *child) hangs(now time.Time, runs func() bool) bool {
 	half := n.start.spec.Patience / 2
 	n.waited += min(now.Sub(n.looked), longestLook)
 	n.looked = now
-	if runs || now.Sub(n.begun) < half {
+	if now.Sub(n.begun) < half || runs() {
 		n.waited = 0
 	}
 	return n.waited >= half

@@ -9,7 +9,14 @@ import (
 
 func TestABirthHangsOnlyIfItIsSeenWaiting(t *testing.T) {
 	const patience = 4 * time.Second
-	look := func(n *child, pause time.Duration, runs bool) bool { return n.hangs(n.looked.Add(pause), runs) }
+	look := func(n *child, pause time.Duration, runs bool) bool {
+		return n.hangs(n.looked.Add(pause), func() bool {
+			if n.looked.Sub(n.begun) < patience/2 {
+				t.Error("an early birth was looked at: nothing follows from that, and it costs four system calls")
+			}
+			return runs
+		})
+	}
 	for name, c := range map[string]struct {
 		first   time.Duration // until the first look
 		running func(at time.Duration) bool
