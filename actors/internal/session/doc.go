@@ -7,6 +7,9 @@
 //	              a process that is ended for them or anyway; a tree that is being ended holds one later start back
 //	Consult   ──▶ on to the one actor of package approval, in the order of the calls, and the Verdict back
 //	Ended     ──▶ slot, ExecEnded, record: the one place where a process leaves the table
-//	Crashed   ──▶ takes over: answers the process's calls, ends its tree, publishes its end; other processes do not notice
+//	Crashed   ──▶ takes over: answers the process's calls, ends its tree, sends its last message; other processes do not notice
 //	Stopping  ──▶ answers every call that it knows of
+//
+// The supervisor alone talks to other actors. What it has to decide and to remember is in types that know none: slots, teardowns,
+// questions, records, terminations and calls. Each owns its part of an entry, and returns the effects of a decision; carryOut sends them.
 package session

@@ -31,8 +31,8 @@ func (v *supervisor) applyPatch(m messages.ApplyPatch) {
 		v.ctx.Respond(&messages.Error{Code: messages.ErrLimitReached, Op: "apply patch", Detail: "64 patches of the session are not over; wait for one of them"})
 		return
 	}
-	c := &openCall{asker: v.ctx.Sender()}
-	c.home = patching.Spawn(v.ctx, patching.Config{Session: v.Session, Caller: v.note(c), ApplyPatch: m})
+	c := &openCall{}
+	c.home = patching.Spawn(v.ctx, patching.Config{Session: v.Session, Caller: v.open(c), ApplyPatch: m})
 	v.patches = append(v.patches, patch{c.home, m.Owner})
 	if len(v.patches) == 1 {
 		v.ctx.Send(c.home, protocol.BeginPatch{Settings: v.settings})
@@ -48,7 +48,7 @@ func (v *supervisor) patchOver(actor *system.PID) {
 	if v.patches = slices.Delete(v.patches, i, i+1); i == 0 && len(v.patches) > 0 {
 		v.ctx.Send(v.patches[0].actor, protocol.BeginPatch{Settings: v.settings})
 	}
-	v.answerTerminations()
+	v.carryOut(v.serveTerminations())
 }
 
 // endPatches ends the patches of an owner, or all.

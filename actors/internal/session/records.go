@@ -6,7 +6,6 @@ import (
 	"github.com/execbus/execbus/actors/internal/output"
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
-	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -19,9 +18,9 @@ const (
 
 // records are the ended processes of a session, the oldest first.
 type records struct {
-	all    []*record
-	bytes  int64
-	expiry *system.Timer
+	all   []*record
+	bytes int64
+	timed bool // recordsExpire comes
 }
 
 // record is an ended process. Its id stays reserved.
@@ -51,7 +50,7 @@ func (r *records) dropOldest() {
 }
 
 // add adds a record and drops the oldest while a bound is exceeded.
-func (r *records) add(added *record) {
+func (r *records) add(added *record) []effect {
 	added.at, added.weight = time.Now(), added.output.Memory()
 	if added.exited.IsZero() {
 		added.exited = added.at
@@ -61,94 +60,71 @@ func (r *records) add(added *record) {
 	for len(r.all) > maxRecords || r.bytes > maxRecordBytes {
 		r.dropOldest()
 	}
+	return r.changed()
 }
 
 // trim drops the oldest records until at most left bytes remain.
-func (r *records) trim(left int64) {
+func (r *records) trim(left int64) []effect {
 	for len(r.all) > 0 && r.bytes > left {
 		r.dropOldest()
 	}
+	return r.changed()
 }
 
-// remember keeps an ended process.
-func (v *supervisor) remember(added *record) {
-	r := &v.records
-	r.add(added)
-	if r.expiry == nil {
-		r.expiry = v.ctx.After(recordAge, expireRecords{})
-	}
-	v.weighRecords()
-}
-
-// weighRecords tells the runtime's actor, which bounds the memory of all sessions, how much this session remembers.
-func (v *supervisor) weighRecords() {
-	v.ctx.Request(v.runtime, protocol.Weighed{Bytes: v.records.bytes})
-}
-
-// trimRecords drops records because the runtime's bound is exceeded.
-func (v *supervisor) trimRecords(left int64) {
-	v.records.trim(left)
-	v.weighRecords()
-}
-
-// expireRecords drops the records that are too old and sets the timer for the next.
-func (v *supervisor) expireRecords() {
-	r := &v.records
-	r.expiry = nil
+// expire drops the records that are too old.
+func (r *records) expire() []effect {
+	r.timed = false
 	for len(r.all) > 0 && time.Since(r.all[0].at) >= recordAge {
 		r.dropOldest()
 	}
-	if len(r.all) > 0 {
-		r.expiry = v.ctx.After(recordAge-time.Since(r.all[0].at), expireRecords{})
-	}
-	v.weighRecords()
+	return r.changed()
 }
 
-// answerRecord answers a request to an ended process: its output can still be read, and the first call that waits for
-// output gets the output that has not been taken.
-func (v *supervisor) answerRecord(id messages.ProcessID, q protocol.Request) {
-	answer := v.recordAnswer(id, q.Message)
-	if q.Call != 0 {
-		v.reply(q.Call, answer)
-	} else if q.Asker != nil {
-		q.Asker.Answer(answer)
+// changed tells the runtime's actor, which bounds the memory of all sessions, how much this session remembers.
+func (r *records) changed() []effect {
+	do := []effect{{message: protocol.Weighed{Bytes: r.bytes}}}
+	if len(r.all) > 0 && !r.timed {
+		r.timed = true
+		do = append(do, effect{message: recordsExpire{}, after: recordAge - time.Since(r.all[0].at)})
 	}
+	return do
 }
 
-func (v *supervisor) recordAnswer(id messages.ProcessID, message any) any {
-	switch m := message.(type) {
-	case messages.ReadOutput:
-		if r := v.records.find(id); r != nil {
-			return r.output.Read(m, true)
-		}
-		return unknownProcess(id)
-	case messages.Poll:
-		return v.rest(id, v.settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes), nil)
-	case messages.WriteStdin:
-		if m.UntilTaken || m.NoWait {
-			return v.endedAnswer(id)
-		}
-		return v.rest(id, v.settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes), &messages.Error{Code: messages.ErrClosed, Op: "write", Subject: id.String(),
-			Detail: "the process had ended and took nothing"})
-	case messages.AwaitExit: // for one process
-		if r := v.records.find(id); r != nil {
-			exit := &messages.Exit{Process: r.info.Process, Exited: true, At: r.exited, Status: r.info.End.Status}
-			if exit.Status.Kind == messages.ExitNone {
-				exit.Lost = r.info.End.String()
-			}
-			return exit
-		}
-		return unknownProcess(id)
-	default:
-		return v.endedAnswer(id)
-	}
+func unknownProcess(id messages.ProcessID) *messages.Error {
+	return &messages.Error{Code: messages.ErrUnknownProcess, Op: "use process", Subject: id.String(),
+		Detail: "there is no process with this id; list the processes of the session", Hint: "call Session.List"}
 }
 
-func (v *supervisor) endedAnswer(id messages.ProcessID) any {
-	if r := v.records.find(id); r != nil {
-		return protocol.EndedError(id, r.info.End)
+// answer answers a request to a process that is not listed.
+func (r *records) answer(id messages.ProcessID, message any, settings *shared.Settings) any {
+	if one := r.find(id); one != nil {
+		return one.answer(message, settings)
 	}
 	return unknownProcess(id)
+}
+
+// answer answers a request to an ended process: its output can still be read, and the first call that waits for output gets the output
+// that has not been taken.
+func (r *record) answer(message any, settings *shared.Settings) any {
+	id, end := r.info.Process, r.info.End
+	switch m := message.(type) {
+	case messages.ReadOutput:
+		return r.output.Read(m, true)
+	case messages.Poll:
+		return r.rest(settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes), nil)
+	case messages.WriteStdin:
+		if !m.UntilTaken && !m.NoWait {
+			return r.rest(settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes), &messages.Error{Code: messages.ErrClosed, Op: "write", Subject: id.String(),
+				Detail: "the process had ended and took nothing"})
+		}
+	case messages.AwaitExit: // for one process
+		exit := &messages.Exit{Process: id, Exited: true, At: r.exited, Status: end.Status}
+		if end.Status.Kind == messages.ExitNone {
+			exit.Lost = end.String()
+		}
+		return exit
+	}
+	return protocol.EndedError(id, end)
 }
 
 // lostOf says why there is no status.
@@ -159,13 +135,9 @@ func lostOf(end *messages.EndRecord) string {
 	return ""
 }
 
-// rest is the output of an ended process that has not been taken, if there is anything to report.
-func (v *supervisor) rest(id messages.ProcessID, budget shared.Budget, inputErr *messages.Error) any {
-	r := v.records.find(id)
-	if r == nil {
-		return unknownProcess(id)
-	}
-	end := r.info.End
+// rest is the output that has not been taken, if there is anything to report.
+func (r *record) rest(budget shared.Budget, inputErr *messages.Error) any {
+	id, end := r.info.Process, r.info.End
 	if r.told && r.output.Unread.Total() == 0 && len(r.news) == 0 {
 		return protocol.EndedError(id, end)
 	}

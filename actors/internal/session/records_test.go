@@ -18,37 +18,6 @@ func recordOf(id, size int) *record {
 	return r
 }
 
-func TestIDsCountUpAndAreNotGivenTwice(t *testing.T) {
-	for _, random := range []bool{false, true} {
-		v := &supervisor{entries: map[messages.ProcessID]*entry{}, ids: ids{random: random}}
-		first := v.reserve()
-		if !random && first != firstID {
-			t.Errorf("the first id is %d", first)
-		}
-		wanted := first
-		taken := func() {
-			if wanted++; wanted == endID {
-				wanted = firstID
-			}
-		}
-		taken()
-		v.entries[wanted] = &entry{}
-		taken()
-		v.records.add(recordOf(int(wanted), 0))
-		taken()
-		if got := v.reserve(); got != wanted {
-			t.Errorf("id %d after %d, want %d", got, first, wanted)
-		}
-		v.ids.next = endID - 1
-		if got := v.reserve(); got != endID-1 {
-			t.Errorf("the last id is %d", got)
-		}
-		if got := v.reserve(); got != firstID && v.entries[firstID] == nil && v.records.find(firstID) == nil {
-			t.Errorf("after the last id comes %d", got)
-		}
-	}
-}
-
 func TestRecordsAreBoundedByNumber(t *testing.T) {
 	var r records
 	for id := 1000; id < 1000+maxRecords+6; id++ {

@@ -43,7 +43,7 @@ type runner struct {
 	*entry
 	id     messages.ProcessID
 	order  int // when it first wanted a slot and no tree held it back; zero: not yet
-	had    slot
+	had    slotStage
 	exited bool // its leader
 }
 
@@ -226,7 +226,7 @@ var steps = []struct {
 	{"end", 5, (*rush).end},
 	{"used", 3, func(r *rush) bool { return r.use(1) }},
 	{"not used", 3, func(r *rush) bool { return r.use(-1) }},
-	{"yielded", 2, func(r *rush) bool { return r.yield(r.one(func(p *runner) bool { return !p.outlives })) }},
+	{"yielded", 2, func(r *rush) bool { return r.yield(r.one(func(p *runner) bool { return !p.slot.outlives })) }},
 	{"terminate", 2, func(r *rush) bool { return r.terminate(r.one(func(*runner) bool { return true })) }},
 }
 
@@ -280,7 +280,7 @@ func (r *rush) start() bool {
 		p.entry = newEntry(p.id, &o, v.ctx.Spawn("process", p.receive))
 		p.open = 1
 		v.entries[p.id] = p.entry
-		v.use(p.entry)
+		v.slots.use(p.entry)
 	})
 	synctest.Wait()
 	if r.dice.IntN(5) == 0 {
@@ -386,7 +386,7 @@ func (r *rush) judged() bool {
 }
 
 func (r *rush) treeEnded() bool {
-	p := r.one(func(p *runner) bool { return p.exited && p.tree == nil })
+	p := r.one(func(p *runner) bool { return p.exited && p.attempt.tree == nil })
 	return p != nil && r.tell(protocol.ChildEvent{Process: p.id, Event: ptyio.TreeEnded{}})
 }
 
@@ -394,7 +394,7 @@ func (r *rush) use(change int) bool {
 	p := r.one(func(p *runner) bool { return p.runs() && p.open+change >= 0 && p.open+change <= 2 })
 	return p != nil && r.tell(func() {
 		p.open += change
-		r.session.use(p.entry)
+		r.session.slots.use(p.entry)
 	})
 }
 
@@ -410,7 +410,7 @@ func (r *rush) terminate(p *runner) bool {
 // end ends a process, most often one that should.
 func (r *rush) end() bool {
 	any := r.dice.IntN(4) == 0
-	return r.over(r.one(func(p *runner) bool { return any || p.mustEnd() || p.tree != nil }))
+	return r.over(r.one(func(p *runner) bool { return any || p.mustEnd() || p.attempt.tree != nil }))
 }
 
 func (r *rush) over(p *runner) bool {
@@ -471,7 +471,7 @@ func (r *rush) finish() {
 func (r *rush) fail(format string, values ...any) {
 	r.t.Helper()
 	for _, p := range r.all {
-		r.t.Logf("%d: order %d, slot %d, %+v, open %d", p.id, p.order, p.slot, p.answer(), p.open)
+		r.t.Logf("%d: order %d, slot %d, %+v, open %d", p.id, p.order, p.slot.stage, p.answer(), p.open)
 	}
 	r.t.Fatalf(format+"\n%s", append(values, strings.Join(r.story, ", "))...)
 }

@@ -48,7 +48,7 @@ func (r *rush) check() {
 	r.checkOrder()
 	r.checkStarts()
 	for _, p := range r.all {
-		p.had = p.slot
+		p.had = p.slot.stage
 	}
 }
 
@@ -63,13 +63,14 @@ func (r *rush) checkCounts() {
 		}
 		return n
 	}
-	taken, counted := count(func(p *runner) bool { return p.slot.taken() }), count(func(p *runner) bool { return p.slot == slotGranted })
-	lasting := count(func(p *runner) bool { return p.slot.taken() && p.outlives }) - count(func(p *runner) bool { return p.pruned })
-	if s := r.session.slots; s.taken != taken || s.granted != counted {
-		r.fail("%d slots and %d granted are counted as %d and %d", taken, counted, s.taken, s.granted)
+	taken, counted := count(func(p *runner) bool { return p.slot.taken() }), count(func(p *runner) bool { return p.slot.stage == slotGranted })
+	lasting, pruned := count(func(p *runner) bool { return p.slot.taken() && p.slot.outlives }), count(func(p *runner) bool { return p.slot.pruned })
+	if s := r.session.slots; len(s.held) != taken || s.granted != counted || s.lasting != lasting || s.pruned != pruned {
+		r.fail("%d slots, %d granted, %d lasting and %d pruned are counted as %d, %d, %d and %d", taken, counted, lasting, pruned,
+			len(s.held), s.granted, s.lasting, s.pruned)
 	}
 	runs := count((*runner).runs)
-	if most := r.session.config.MaxProcesses; taken > most+maxAbove || lasting > most || runs != counted {
+	if most := r.session.config.MaxProcesses; taken > most+maxAbove || lasting-pruned > most || runs != counted {
 		r.fail("%d run with %d slots, %d of them lasting, and %d granted", runs, taken, lasting, counted)
 	}
 	coming := 0 // counts that only the runtime's actor knows of
@@ -92,11 +93,11 @@ func (r *rush) checkOrder() {
 		if !p.waits() {
 			continue
 		}
-		if r.session.slots.taken < r.session.config.MaxProcesses {
+		if len(r.session.slots.held) < r.session.config.MaxProcesses {
 			r.fail("a slot is free, and %d waits", p.id)
 		}
 		for _, later := range r.all {
-			if later.order > p.order && later.slot.taken() && !later.had.taken() && (later.outlives || !later.until.IsZero()) {
+			if later.order > p.order && later.slot.taken() && later.had < slotAsked && (later.slot.outlives || !later.slot.until.IsZero()) {
 				r.fail("%d has overtaken %d", later.id, p.id)
 			}
 		}
@@ -111,13 +112,13 @@ func (r *rush) checkStarts() {
 		switch {
 		case len(of[protocol.Slot](p.stand)) > 1:
 			r.fail("%d was answered twice", p.id)
-		case p.waits() && !time.Now().Before(p.until):
+		case p.waits() && !time.Now().Before(p.slot.until):
 			r.fail("%d waits for nothing", p.id)
-		case (p.slot == slotWaits || p.slot == slotAsked) != slices.Contains(r.session.slots.starts, p.entry):
-			r.fail("%d is %d, and that is not so in the list of starts", p.id, p.slot)
+		case (p.slot.stage == slotWaits || p.slot.stage == slotAsked) != slices.Contains(r.session.slots.starts, p.entry):
+			r.fail("%d is %d, and that is not so in the list of starts", p.id, p.slot.stage)
 		}
 	}
-	if n := r.session.unclaimed(); n < 0 {
+	if n := r.session.slots.unclaimed(); n < 0 {
 		r.fail("%d more wait for the slots of others than are ended for them", -n)
 	}
 	if len(r.all) != len(r.session.entries) || slices.ContainsFunc(r.session.slots.starts, func(e *entry) bool { return !lives(e) }) {

@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,100 +18,160 @@ const maxAbove = 8
 
 // slots keep a session within its limit of processes.
 type slots struct {
-	uses    uint64   // counts uses of processes
-	taken   int      // by processes, and by starts that the runtime's actor is asked about
-	granted int      // processes that the runtime's actor counts
-	starts  []*entry // that want a slot and are not counted yet, in the order in which they came
+	limit     int
+	warnAt    int // this many processes are near the limit
+	protected int // this many most recently used processes are not ended for others
+
+	uses    uint64                        // counts uses of processes
+	held    map[messages.ProcessID]*entry // processes with a slot, and starts that the runtime's actor is asked about
+	granted int                           // those that the runtime's actor counts
+	lasting int                           // those whose first call has gone
+	pruned  int                           // those that are ended for others
+	starts  []*entry                      // that want a slot and are not counted yet, in the order in which they came
+	decided []effect                      // that the session does not know of
 }
 
-// slot is what a process has of a slot.
-type slot int
+// slot is the part of a process in the slots.
+type slot struct {
+	stage    slotStage
+	used     uint64    // a counter: higher is more recent
+	outlives bool      // the call that asked for the process has gone
+	until    time.Time // when it is refused, if it waits for a slot; zero if it never has
+	claims   bool      // while it waits, a process is being ended for it
+	above    bool      // it took its slot above the limit
+	pruned   bool      // it is being ended for another
+}
+
+// slotStage is what a process has of a slot.
+type slotStage int
 
 const (
-	slotNone    slot = iota // it wants none yet, was refused, or has given it back
-	slotWaits               // it is a start that waits
-	slotAsked               // it has a slot of its session, and the runtime's actor is asked to count it
-	slotGranted             // it may run
+	slotNone    slotStage = iota // it wants none yet, was refused, or has given it back
+	slotWaits                    // it is a start that waits
+	slotAsked                    // it has a slot of its session, and the runtime's actor is asked to count it
+	slotGranted                  // it may run
 )
 
-func (s slot) taken() bool { return s >= slotAsked }
+func (s slot) taken() bool { return s.stage >= slotAsked }
 
-// wantSlot answers a process that is about to start. If no slot is free it may run above the limit as long as its call waits,
-// where the least recently used process can be ended afterwards. Otherwise it waits for the slot of a process that is ended
-// for it, or is being ended anyway; and if there is none of those it is refused.
-func (v *supervisor) wantSlot(id messages.ProcessID) {
-	e := v.entries[id]
-	if e == nil || v.holdBack(e) {
-		return
-	}
-	e.slot = slotWaits
-	v.slots.starts = append(v.slots.starts, e)
-	v.serve(0)
-	if e.slot == slotWaits && !v.mayWait(e) {
-		v.refuse(e, v.limitReached())
-	}
+func (s *slots) decide(e *entry, message any) {
+	s.decided = append(s.decided, effect{entry: e, message: message})
 }
 
-// serve takes slots for the starts that can have one now, in their order. A start runs above the limit only if there is a process
-// that can be ended for it later; one whose call has gone, or that has waited, only in place of another that still may. The first
-// starts that have waited get the counts of processes that have ended, so that no other session takes those on the way; serve returns
-// how many are left.
-func (v *supervisor) serve(counts int) (left int) {
-	if len(v.slots.starts) == 0 {
-		return counts
+// effects are what was decided since the last time.
+func (s *slots) effects() []effect {
+	decided := s.decided
+	s.decided = nil
+	return decided
+}
+
+// use notes that a process was used.
+func (s *slots) use(e *entry) {
+	s.uses++
+	e.slot.used, e.info.LastUsed = s.uses, time.Now()
+}
+
+// want takes in a process that is about to start. If no slot is free it may run above the limit as long as its call waits, where the
+// least recently used process can be ended afterwards. Otherwise it waits for the slot of a process that is ended for it, or is being
+// ended anyway; and if there is none of those it is refused.
+func (s *slots) want(e *entry) []effect {
+	e.slot.stage = slotWaits
+	s.starts = append(s.starts, e)
+	s.serve(false)
+	if e.slot.stage == slotWaits && !s.mayWait(e) {
+		s.refuse(e, s.limitReached())
 	}
-	most, before := v.config.MaxProcesses, 0 // starts before it that wait, and that no process is ended for
-	victims := len(v.victims(false))
-	lasting, _ := v.lasting()
-	for _, e := range slices.Clone(v.slots.starts) {
-		if e.slot == slotWaits {
-			above := v.slots.taken + 1 - max(most, lasting)
-			if v.slots.taken >= most && (v.slots.taken >= most+maxAbove || above+before > victims || lasting >= most && (e.outlives || !e.until.IsZero())) {
-				if !e.claims {
-					before++
-				}
-				continue
+	return s.effects()
+}
+
+// serve takes slots for the starts that can have one now, in their order. The first that has waited gets the count of a process that
+// has ended, if there is one, so that no other session takes it on the way; serve reports whether one did.
+func (s *slots) serve(count bool) bool {
+	before, victims := 0, -1 // starts before it that wait, and that no process is ended for; processes that can be ended
+	var counted *entry
+	for _, e := range s.starts {
+		waits, inherits := e.slot.stage == slotWaits, count && counted == nil
+		if waits && victims < 0 && len(s.held) >= s.limit {
+			victims = len(s.victims(false))
+		}
+		switch {
+		case waits && !s.isFree(e, victims-before):
+			if !e.slot.claims {
+				before++
 			}
-			v.slots.taken++
-			if e.outlives {
-				lasting++
-			}
-			e.slot, e.above = slotAsked, v.slots.taken > most
-			if counts == 0 {
-				v.ctx.Request(v.runtime, protocol.TakeSlot{Process: e.info.Process})
-				continue
-			}
-		} else if counts == 0 || !e.above && e.until.IsZero() {
 			continue
-		} else {
-			v.ctx.Request(v.runtime, protocol.WithdrawSlot{Process: e.info.Process})
+		case waits:
+			s.hold(e)
+			if !inherits {
+				s.decide(e, protocol.TakeSlot{Process: e.info.Process})
+				continue
+			}
+		case !inherits || !e.slot.above && e.slot.until.IsZero():
+			continue
+		default:
+			s.decide(e, protocol.WithdrawSlot{Process: e.info.Process})
 		}
-		counts--
-		v.grant(e)
+		counted = e
 	}
-	return counts
+	if counted != nil {
+		s.grant(counted)
+	}
+	return counted != nil
 }
 
-// lasting counts the processes with a slot whose first call has gone, and those among them that are ended for others.
-func (v *supervisor) lasting() (all, pruned int) {
-	for _, e := range v.entries {
-		if e.slot.taken() && e.outlives {
-			all++
-		}
-		if e.slot.taken() && e.pruned {
-			pruned++
-		}
+// isFree reports whether there is a slot for a start. It runs above the limit only if one of the victims is left to be ended for it
+// later; one whose call has gone, or that has waited, only in place of another that still may.
+func (s *slots) isFree(e *entry, victims int) bool {
+	n := len(s.held)
+	return n < s.limit || n < s.limit+maxAbove && n+1-max(s.limit, s.lasting) <= victims && (s.lasting < s.limit || !e.slot.outlives && e.slot.until.IsZero())
+}
+
+// hold gives a slot of the session to a start.
+func (s *slots) hold(e *entry) {
+	s.held[e.info.Process] = e
+	if e.slot.outlives {
+		s.lasting++
 	}
-	return all, pruned
+	e.slot.stage, e.slot.above = slotAsked, len(s.held) > s.limit
+}
+
+// giveBack takes the slot from a process that has one.
+func (s *slots) giveBack(e *entry) {
+	delete(s.held, e.info.Process)
+	if e.slot.outlives {
+		s.lasting--
+	}
+	if e.slot.pruned {
+		s.pruned--
+	}
+}
+
+// drop takes a process out of the slots. It reports whether the runtime's actor counts it.
+func (s *slots) drop(e *entry) (counted bool) {
+	if e.slot.stage == slotAsked {
+		s.decide(e, protocol.WithdrawSlot{Process: e.info.Process})
+	}
+	if e.slot.taken() {
+		s.giveBack(e)
+	}
+	counted = e.slot.stage == slotGranted
+	e.slot.stage = slotNone
+	s.forget(e)
+	return counted
+}
+
+// forget takes a process out of the starts.
+func (s *slots) forget(e *entry) {
+	e.slot.claims = false
+	s.starts = slices.DeleteFunc(s.starts, func(other *entry) bool { return other == e })
 }
 
 // unclaimed is how many of the processes that are ended for others are for no start that waits, and for no process that has
 // outlived its call above the limit. It is negative where more must end.
-func (v *supervisor) unclaimed() int {
-	lasting, n := v.lasting()
-	n -= max(0, lasting-v.config.MaxProcesses)
-	for _, e := range v.slots.starts {
-		if e.claims {
+func (s *slots) unclaimed() int {
+	n := s.pruned - max(0, s.lasting-s.limit)
+	for _, e := range s.starts {
+		if e.slot.claims {
 			n--
 		}
 	}
@@ -119,202 +180,188 @@ func (v *supervisor) unclaimed() int {
 
 // mayWait reports whether a start may wait for the slot of a process that is being ended, and ends one for it, and for those
 // before it, where it can.
-func (v *supervisor) mayWait(e *entry) bool {
+func (s *slots) mayWait(e *entry) bool {
 	others, none := 0, false // starts before it that no process is ended for; whether there is one to end
-	for _, s := range v.slots.starts {
-		if s.slot == slotWaits && !s.claims && !none {
-			s.claims = v.unclaimed() > 0 || v.spare() && v.prune(v.victims(false)[0])
-			none = !s.claims
+	for _, w := range s.starts {
+		if w.slot.stage == slotWaits && !w.slot.claims && !none {
+			w.slot.claims = s.unclaimed() > 0 || s.pruneSpare()
+			none = !w.slot.claims
 		}
-		if s == e {
+		if w == e {
 			break
 		}
-		if !s.claims && !s.until.IsZero() {
+		if !w.slot.claims && !w.slot.until.IsZero() {
 			others++
 		}
 	}
-	if !e.claims && others >= v.ending() {
+	if !e.slot.claims && others >= s.ending() {
 		return false
 	}
-	if e.until.IsZero() {
-		v.ctx.Send(e.actor, protocol.StartWaits{What: "for the slot of another process, which is being ended"})
+	if e.slot.until.IsZero() {
+		s.decide(e, protocol.StartWaits{What: "for the slot of another process, which is being ended"})
 	}
-	e.until = time.Now().Add(process.MaxPruneGrace)
-	v.ctx.After(process.MaxPruneGrace, slotOverdue{e.info.Process})
+	e.slot.until = time.Now().Add(process.MaxPruneGrace)
+	s.decided = append(s.decided, effect{message: slotOverdue{e}, after: process.MaxPruneGrace})
 	return true
 }
 
-// spare reports whether there is a process that can be ended for a start that waits: not all of them are needed for those that
-// run above the limit.
-func (v *supervisor) spare() bool {
-	lasting, _ := v.lasting()
-	return len(v.victims(false)) > max(0, v.slots.taken-max(lasting, v.config.MaxProcesses))
-}
-
 // ending counts the processes that are about to give their slots back, and that nobody has ended for others.
-func (v *supervisor) ending() (n int) {
-	for _, e := range v.entries {
-		if e.slot.taken() && !e.pruned && e.isEnding() {
+func (s *slots) ending() (n int) {
+	for _, e := range s.held {
+		if !e.slot.pruned && e.isEnding() {
 			n++
 		}
 	}
 	return n
 }
 
-// slotOverdue refuses a start that has waited long enough, if a new one would get no slot either.
-func (v *supervisor) slotOverdue(id messages.ProcessID) {
-	e := v.entries[id]
+// overdue refuses a start that has waited long enough, if a new one would get no slot either.
+func (s *slots) overdue(e *entry) []effect {
 	switch {
-	case e == nil || time.Now().Before(e.until): // a later time decides
-	case e.slot == slotAsked:
-		v.refuse(e, protocol.ErrRuntimeFull)
-	case e.slot == slotWaits && !(v.mayWait(e) && e.claims):
-		v.refuse(e, v.limitReached())
+	case time.Now().Before(e.slot.until): // a later time decides
+	case e.slot.stage == slotAsked:
+		s.refuse(e, protocol.ErrRuntimeFull)
+	case e.slot.stage == slotWaits && !(s.mayWait(e) && e.slot.claims):
+		s.refuse(e, s.limitReached())
 	}
+	return s.effects()
 }
 
 // refuse ends a start.
-func (v *supervisor) refuse(e *entry, why *messages.Error) {
-	v.dropSlot(e)
-	v.ctx.Send(e.actor, protocol.Slot{Refused: why})
-	v.serve(0)
-}
-
-// dropSlot takes a process out of the slots. It reports whether the runtime's actor counts it.
-func (v *supervisor) dropSlot(e *entry) (counted bool) {
-	if e.slot == slotAsked {
-		v.ctx.Request(v.runtime, protocol.WithdrawSlot{Process: e.info.Process})
-	}
-	if e.slot.taken() {
-		v.slots.taken--
-	}
-	counted = e.slot == slotGranted
-	e.slot, e.claims = slotNone, false
-	v.slots.starts = slices.DeleteFunc(v.slots.starts, func(other *entry) bool { return other == e })
-	return counted
+func (s *slots) refuse(e *entry, why *messages.Error) {
+	s.drop(e)
+	s.decide(e, protocol.Slot{Refused: why})
+	s.serve(false)
 }
 
 // victims are the processes that can be ended so that others can start, the first to end first; those in use only if anyway.
-func (v *supervisor) victims(anyway bool) []messages.ProcessID {
+func (s *slots) victims(anyway bool) []messages.ProcessID {
 	var all []candidate
-	for id, e := range v.entries {
-		if e.slot == slotGranted && !e.pruned {
-			first := !e.outlives && e.open > 0 // the call that asked for it waits
-			all = append(all, candidate{id, e.used, e.info.State == messages.StateExited && !first, first || e.open > 0 && !anyway})
+	for id, e := range s.held {
+		if e.slot.stage == slotGranted && !e.slot.pruned {
+			first := !e.slot.outlives && e.open > 0 // the call that asked for it waits
+			all = append(all, candidate{id, e.slot.used, e.info.State == messages.StateExited && !first, first || e.open > 0 && !anyway})
 		}
 	}
-	return victims(all, v.config.Protected)
+	return victims(all, s.protected)
 }
 
 // prune ends a process for another one.
-func (v *supervisor) prune(id messages.ProcessID) bool {
-	e := v.entries[id]
-	e.pruned = true
-	v.unwanted(e)
-	v.ctx.Send(e.actor, protocol.Request{Message: messages.Terminate{Process: id, By: messages.TerminatedByPrune}})
-	return true
+func (s *slots) prune(id messages.ProcessID) {
+	s.held[id].slot.pruned = true
+	s.pruned++
+	s.decide(s.held[id], messages.Terminate{Process: id, By: messages.TerminatedByPrune})
 }
 
-// yielded notes that a command outlives the call that asked for it.
-func (v *supervisor) yielded(id messages.ProcessID) {
-	if e := v.entries[id]; e != nil {
-		e.outlives = true // this may come before it wants a slot
-		v.pruneExcess()
+// pruneSpare ends a process for a start that waits, if there is one that can be: not all of them are needed for those that run above
+// the limit.
+func (s *slots) pruneSpare() bool {
+	chosen := s.victims(false)
+	if len(chosen) <= max(0, len(s.held)-max(s.lasting, s.limit)) {
+		return false
 	}
+	s.prune(chosen[0])
+	return true
 }
 
 // pruneExcess ends a process for each that lives on above the limit. If none can be chosen any more, because all are in use by now, the
 // least recently used one ends.
-func (v *supervisor) pruneExcess() {
-	for v.unclaimed() < 0 {
-		chosen := v.victims(false)
+func (s *slots) pruneExcess() {
+	for s.unclaimed() < 0 {
+		chosen := s.victims(false)
 		if len(chosen) == 0 {
-			chosen = v.victims(true)
+			chosen = s.victims(true)
 		}
 		if len(chosen) == 0 {
 			return
 		}
-		v.prune(chosen[0])
+		s.prune(chosen[0])
 	}
 }
 
-// slotAwaited says why slotTaken is not there yet.
-func (v *supervisor) slotAwaited(m protocol.SlotAwaited) {
-	if e := v.entries[m.Process]; e != nil && e.slot == slotAsked && !e.claims {
-		v.ctx.Send(e.actor, protocol.StartWaits{What: "for a slot: all sessions together have as many processes as they may"})
+// yielded notes that a command outlives the call that asked for it, which may be before it wants a slot.
+func (s *slots) yielded(e *entry) []effect {
+	if e.slot.taken() && !e.slot.outlives {
+		s.lasting++
 	}
+	e.slot.outlives = true
+	s.pruneExcess()
+	return s.effects()
 }
 
-// slotTaken is the answer of the runtime's actor. A start that it refuses waits for a process of the session if it is above the limit,
+// awaited says why the answer of the runtime's actor is not there yet.
+func (s *slots) awaited(id messages.ProcessID) []effect {
+	if e := s.held[id]; e != nil && e.slot.stage == slotAsked && !e.slot.claims {
+		s.decide(e, protocol.StartWaits{What: "for a slot: all sessions together have as many processes as they may"})
+	}
+	return s.effects()
+}
+
+// answered takes the answer of the runtime's actor. A start that it refuses waits for a process of the session if it is above the limit,
 // and asks again if it has waited before.
-func (v *supervisor) slotTaken(m protocol.SlotTaken) {
-	e := v.entries[m.Process]
+func (s *slots) answered(id messages.ProcessID, why *messages.Error) []effect {
+	e := s.held[id]
 	switch {
-	case e == nil || e.slot != slotAsked: // it has ended, was refused, or got the count of another meanwhile
-		if m.Err == nil {
-			v.ctx.Request(v.runtime, protocol.GiveSlot{})
+	case e == nil || e.slot.stage != slotAsked: // it has ended, was refused, or got the count of another meanwhile
+		if why == nil {
+			s.decide(e, protocol.GiveSlot{})
 		}
-	case m.Err == nil:
-		v.grant(e)
-	case m.Err.Code != messages.ErrLimitReached:
-		v.refuse(e, m.Err)
-	case time.Now().Before(e.until):
-		v.ctx.Request(v.runtime, protocol.TakeSlot{Process: e.info.Process})
+	case why == nil:
+		s.grant(e)
+	case why.Code != messages.ErrLimitReached:
+		s.refuse(e, why)
+	case time.Now().Before(e.slot.until):
+		s.decide(e, protocol.TakeSlot{Process: e.info.Process})
 	default:
-		e.slot = slotWaits
-		v.slots.taken--
-		if !e.above || !v.mayWait(e) {
-			v.refuse(e, m.Err)
+		s.giveBack(e)
+		e.slot.stage = slotWaits
+		if !e.slot.above || !s.mayWait(e) {
+			s.refuse(e, why)
 		}
-		v.serve(0)
+		s.serve(false)
 	}
+	return s.effects()
 }
 
-// grant lets a start run, and tells the host when the session comes near its limit.
-func (v *supervisor) grant(e *entry) {
-	e.slot, e.claims = slotGranted, false
-	v.slots.starts = slices.DeleteFunc(v.slots.starts, func(other *entry) bool { return other == e })
-	if v.slots.granted++; v.slots.granted >= v.config.WarnProcesses {
-		v.Bus.Publish(messages.ProcessWarning{Origin: v.origin(e), Processes: v.slots.granted, Max: v.config.MaxProcesses,
-			Text: warningText(v.config.WarnProcesses, v.slots.granted)})
+// grant lets a start run, and says when the session comes near its limit.
+func (s *slots) grant(e *entry) {
+	e.slot.stage = slotGranted
+	s.forget(e)
+	s.granted++
+	if s.granted >= s.warnAt {
+		s.decide(e, messages.ProcessWarning{Processes: s.granted, Max: s.limit, Text: warningText(s.warnAt, s.granted)})
 	}
-	v.ctx.Send(e.actor, protocol.Slot{})
-	v.pruneExcess()
+	s.decide(e, protocol.Slot{})
+	s.pruneExcess()
+}
+
+// leave gives back what a process had that has ended.
+func (s *slots) leave(e *entry, cause messages.Cause) []effect {
+	end := protocol.Counted{Cause: cause}
+	if s.drop(e) {
+		s.granted--
+		end.Inherited = s.serve(true)
+		end.Slot = !end.Inherited
+	} else {
+		s.serve(false)
+	}
+	for _, w := range slices.Backward(s.starts) { // an earlier one may have got the slot
+		w.slot.claims = w.slot.claims && s.unclaimed() >= 0
+	}
+	s.pruneExcess()
+	s.decide(e, end)
+	return s.effects()
+}
+
+func (s *slots) limitReached() *messages.Error {
+	busy := slices.Sorted(maps.Keys(s.held))
+	return &messages.Error{Code: messages.ErrLimitReached, Op: "exec", Busy: busy, Detail: "all slots are taken by processes that are in use, are ending or were used just now: " +
+		messages.ProcessIDs(busy) + "; wait for one to end, or terminate one"}
 }
 
 func warningText(threshold, now int) string {
 	return fmt.Sprintf("The maximum number of unified exec processes you can keep open is %d and you currently have %d processes "+
 		"open. Reuse older processes or close them to prevent automatic pruning of old processes", threshold, now)
-}
-
-// leaveSlots gives back what a process had that has ended.
-func (v *supervisor) leaveSlots(e *entry, cause messages.Cause) {
-	end := protocol.Counted{Cause: cause}
-	if v.dropSlot(e) {
-		v.slots.granted--
-		end.Slot = v.serve(1) > 0
-		end.Inherited = !end.Slot
-	} else {
-		v.serve(0)
-	}
-	for _, s := range slices.Backward(v.slots.starts) { // an earlier one may have got the slot
-		s.claims = s.claims && v.unclaimed() >= 0
-	}
-	v.pruneExcess()
-	v.ctx.Request(v.runtime, end)
-}
-
-func (v *supervisor) limitReached() *messages.Error {
-	err := &messages.Error{Code: messages.ErrLimitReached, Op: "exec"}
-	for id, e := range v.entries {
-		if e.slot.taken() {
-			err.Busy = append(err.Busy, id)
-		}
-	}
-	slices.Sort(err.Busy)
-	err.Detail = "all slots are taken by processes that are in use, are ending or were used just now: " +
-		messages.ProcessIDs(err.Busy) + "; wait for one to end, or terminate one"
-	return err
 }
 
 // candidate has the facts about a process that decide whether it is ended to make room.

@@ -2,14 +2,20 @@ package session
 
 import (
 	"cmp"
-	"math/rand/v2"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/execbus/execbus/actors/internal/process"
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
+	"github.com/execbus/execbus/actors/internal/wait"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
 )
 
 // supervisor is the actor that owns the processes of one session. It routes requests, knows every open call, keeps the
@@ -23,13 +29,14 @@ type supervisor struct {
 	paused   int // PauseYields not yet resumed
 
 	entries      map[messages.ProcessID]*entry
-	endings      map[*entry]struct{} // processes that may hold a start back; see teardown
 	calls        calls
 	slots        slots
+	teardowns    teardowns
+	questions    questions
+	approval     approvalActor
 	ids          ids
 	records      records
-	terminations []*termination // that still wait
-	asking       consultation
+	terminations terminations
 	patches      []patch // in the order of their calls
 	closing      bool    // nothing new is started, and the session ends with its last process
 }
@@ -50,8 +57,10 @@ func Start(runtime *system.Context, c Config) *system.PID {
 func newSupervisor(c Config, runtime *system.PID) *supervisor {
 	settings := c.Config.Settings()
 	settings.Rules = c.Rules.Rules
-	return &supervisor{Session: c.Session, runtime: runtime, config: c.Config, settings: settings.Built(), entries: map[messages.ProcessID]*entry{}, endings: map[*entry]struct{}{},
-		asking: consultation{keeper: c.Rulebook, rules: c.Rules, busy: make(chan struct{}, 1)}, ids: ids{random: !c.Config.DeterministicIDs}}
+	return &supervisor{Session: c.Session, runtime: runtime, config: c.Config, settings: settings.Built(), entries: map[messages.ProcessID]*entry{},
+		slots:     slots{limit: c.Config.MaxProcesses, warnAt: c.Config.WarnProcesses, protected: c.Config.Protected, held: map[messages.ProcessID]*entry{}},
+		teardowns: teardowns{patience: c.Session.Teardown, ending: map[*entry]struct{}{}}, questions: questions{patience: c.Session.Patience.Plan},
+		approval: approvalActor{keeper: c.Rulebook, rules: c.Rules, busy: make(chan struct{}, 1)}, ids: ids{random: !c.Config.DeterministicIDs}}
 }
 
 func (v *supervisor) receive(ctx *system.Context) {
@@ -71,9 +80,10 @@ func (v *supervisor) handle(message any) {
 		v.startApproval()
 		v.settings.Enclose(v.ctx.Detach, v.Spawner, v.Protected)
 	case system.Stopping:
-		v.leave(nil)
+		v.leave()
 	case system.Crashing:
-		v.leave(m.Message)
+		v.owed(m.Message)
+		v.leave()
 	case system.Crashed:
 		v.crashed(m)
 	case system.Terminated:
@@ -130,49 +140,55 @@ func (v *supervisor) handle(message any) {
 	case protocol.NewRules:
 		v.newRules(m)
 	case protocol.TrimRecords:
-		v.trimRecords(m.Left)
-	case expireRecords:
-		v.expireRecords()
+		v.carryOut(v.records.trim(m.Left))
+	case recordsExpire:
+		v.carryOut(v.records.expire())
 	case protocol.Request:
-		v.tooLate(m)
+		v.carryOut(v.tooLate(m))
 	case protocol.Answered:
-		v.answered(m.Call)
+		v.calls.answered(m.Call)
 	case protocol.Progress:
-		v.progress(m)
+		v.carryOut(v.progress(m))
 	case protocol.WantSlot:
-		v.progress(m.Progress)
-		v.wantSlot(m.Process)
+		v.carryOut(v.progress(m.Progress))
+		v.carryOut(v.wantSlot(v.entries[m.Process]))
+	case startReleased:
+		v.carryOut(v.wantSlot(v.entries[m.entry.info.Process]))
 	case protocol.SlotTaken:
-		v.slotTaken(m)
+		v.carryOut(v.slots.answered(m.Process, m.Err))
 	case protocol.SlotAwaited:
-		v.slotAwaited(m)
+		v.carryOut(v.slots.awaited(m.Process))
 	case slotOverdue:
-		v.slotOverdue(m.id)
+		v.carryOut(v.slots.overdue(m.entry))
 	case protocol.Yielded:
-		v.yielded(m.Process)
+		if e := v.entries[m.Process]; e != nil {
+			v.carryOut(v.slots.yielded(e))
+		}
 	case protocol.Consult:
-		v.consult(m)
+		v.carryOut(v.consult(m))
 	case protocol.Withdraw:
-		v.withdraw(m)
+		v.carryOut(v.withdraw(m))
 	case protocol.Verdict:
-		v.verdict(m)
+		v.carryOut(v.verdict(m))
 	case planOverdue:
-		v.asking.timer = nil
-		v.serveQueue()
+		v.carryOut(v.questions.overdue())
 	case protocol.OwnerAborted:
 		v.cancelCallsOf(m.Owner)
 	case protocol.ChildEvent:
-		v.childEvent(m)
+		v.carryOut(v.childEvent(m))
 	case protocol.NoChild:
-		v.unborn(m)
+		if e := v.entries[m.Process]; e != nil {
+			e.attempt.fail(m.Attempt)
+			v.carryOut(e.endLeft())
+		}
 	case protocol.Ended:
-		v.ended(m)
+		v.carryOut(v.ended(m))
 	case protocol.Handover:
 		v.handover(m)
 	case teardownOver:
-		v.teardownOver(m.id)
+		v.carryOut(v.teardowns.release(m.entry))
 	case takeoverOverdue:
-		v.takeoverOverdue(m.id)
+		v.takeoverOverdue(m.entry)
 	default:
 		v.ctx.Unexpected()
 	}
@@ -192,16 +208,16 @@ func (v *supervisor) exec(o shared.Command) {
 		return
 	}
 	if len(v.entries) >= v.config.MaxProcesses+maxQueued {
-		v.ctx.Respond(v.limitReached())
+		v.ctx.Respond(v.slots.limitReached())
 		return
 	}
-	id := v.reserve()
+	id := v.ids.next(func(id messages.ProcessID) bool { return v.entries[id] != nil || v.records.find(id) != nil })
 	e := newEntry(id, &o, process.Start(v.ctx, process.Config{Session: v.Session, Runtime: v.runtime, Process: id, Command: o, Settings: v.settings, Paused: v.paused}))
 	e.span = v.Telemetry.Began()
 	v.entries[id] = e
-	v.use(e)
-	v.asking.queue = append(v.asking.queue, e)
-	v.ctx.Send(e.actor, protocol.Begin{Caller: v.open(e)})
+	v.slots.use(e)
+	v.questions.join(e)
+	v.ctx.Send(e.actor, protocol.Begin{Caller: v.open(&openCall{entry: e})})
 }
 
 // maxQueued bounds the commands of a session that wait for a slot or for an earlier step.
@@ -209,39 +225,30 @@ const maxQueued = 256
 
 // lookup returns the entry of an id, or answers the current message itself.
 func (v *supervisor) lookup(id messages.ProcessID, message any) *entry {
-	if e := v.entries[id]; e != nil {
-		if e.takeover == nil {
-			return e
-		}
-		v.ctx.Respond(crashError(id, e.takeover.record.Detail))
-		return nil
+	switch e := v.entries[id]; {
+	case e == nil:
+		v.ctx.Respond(v.records.answer(id, message, v.settings))
+	case e.crashed != "":
+		v.ctx.Respond(crashError(e))
+	default:
+		return e
 	}
-	if v.records.find(id) != nil {
-		v.answerRecord(id, protocol.Request{Caller: v.newCall(), Message: message})
-		return nil
-	}
-	v.ctx.Respond(unknownProcess(id))
 	return nil
-}
-
-func unknownProcess(id messages.ProcessID) *messages.Error {
-	return &messages.Error{Code: messages.ErrUnknownProcess, Op: "use process", Subject: id.String(),
-		Detail: "there is no process with this id; list the processes of the session", Hint: "call Session.List"}
 }
 
 // route passes on a request that does not count as use of the process.
 func (v *supervisor) route(id messages.ProcessID, message any) {
 	if e := v.lookup(id, message); e != nil {
-		v.ctx.Send(e.actor, protocol.Request{Caller: v.open(e), Message: message})
+		v.ctx.Send(e.actor, protocol.Request{Caller: v.open(&openCall{entry: e}), Message: message})
 	}
 }
 
 // call passes on a request that uses the process: a process in use is not among the first to end when slots are scarce.
 func (v *supervisor) call(id messages.ProcessID, message any) {
-	if e := v.lookup(id, message); e != nil {
-		v.use(e)
-		v.ctx.Send(e.actor, protocol.Request{Caller: v.open(e), Message: message})
+	if e := v.entries[id]; e != nil {
+		v.slots.use(e)
 	}
+	v.route(id, message)
 }
 
 func (v *supervisor) write(m messages.WriteStdin) {
@@ -251,6 +258,65 @@ func (v *supervisor) write(m messages.WriteStdin) {
 		return
 	}
 	v.call(m.Process, m)
+}
+
+// awaitExit waits for exits. The actor of a process serves a wait for one; a wait for several has an actor of its own.
+func (v *supervisor) awaitExit(m messages.AwaitExit) {
+	switch n := len(m.Processes); {
+	case n == 0:
+		v.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "wait", Subject: "processes", Detail: "there is none; name at least one"})
+	case n == 1:
+		v.route(m.Processes[0], m)
+	case n > maxWaited:
+		v.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "wait", Subject: "processes", Detail: fmt.Sprintf("there are more than %d; wait for fewer at once", maxWaited)})
+	default:
+		c := &openCall{}
+		c.home = wait.Spawn(v.ctx, v.open(c), m)
+	}
+}
+
+// maxWaited bounds the processes that one call waits for.
+const maxWaited = 4096
+
+// open notes the message at hand as a call.
+func (v *supervisor) open(c *openCall) protocol.Caller {
+	c.asker = v.ctx.Sender()
+	caller := protocol.Caller{Call: v.calls.open(c)}
+	if c.asker != nil {
+		caller.Asker = sender{v.ctx.System(), c.asker}
+	}
+	return caller
+}
+
+// sender is the recipient of an answer to a message.
+type sender struct {
+	system *system.System
+	pid    *system.PID
+}
+
+func (s sender) Answer(reply any) { s.system.Send(s.pid, reply) }
+
+// reply answers a call that no other actor will answer.
+func (v *supervisor) reply(id protocol.CallID, answer any) {
+	if c := v.calls.answered(id); c != nil && c.asker != nil {
+		v.ctx.Send(c.asker, answer)
+	}
+}
+
+// cancel cancels the calls of one asker. They are answered at once.
+func (v *supervisor) cancel(m protocol.CancelWait) {
+	for _, id := range slices.Clone(v.calls.byAsker[m.Waiter]) {
+		switch c := v.calls.table[id]; {
+		case c.home != nil:
+			v.ctx.Send(c.home, protocol.CancelCall{Call: id})
+		case c.entry == nil:
+			v.reply(id, &messages.Error{Code: messages.ErrCancelled, Op: "use session", Detail: "the call was cancelled"})
+		case c.ender || c.entry.last != nil: // the termination goes on; the process answers nobody any more
+			v.reply(id, protocol.CancelledError(c.entry.info.Process))
+		default:
+			v.ctx.Send(c.entry.actor, protocol.CancelCall{Call: id})
+		}
+	}
 }
 
 func (v *supervisor) pause(change int) {
@@ -265,12 +331,6 @@ func (v *supervisor) pause(change int) {
 		}
 	}
 	v.ctx.Respond(protocol.Done{})
-}
-
-// endOwner ends the processes of an owner. Its calls need not wait for that.
-func (v *supervisor) endOwner(owner string) {
-	v.terminateEach(messages.TerminatedByOwner, func(e *entry) bool { return owner != "" && e.info.Owner == owner })
-	v.cancelCallsOf(owner)
 }
 
 // cancelCallsOf cancels the calls that wait for processes of an owner.
@@ -325,47 +385,116 @@ func (v *supervisor) update(m messages.UpdateEnvironment) {
 	v.ctx.Respond(protocol.Done{})
 }
 
-// Process ids are from this range.
-const (
-	firstID = 1_000
-	endID   = 100_000
-)
-
-// ids counts up from a random start, or from the first, so that none is reused soon.
-type ids struct {
-	random bool
-	next   messages.ProcessID // zero before the first
+// progress notes the facts that the actor of a process reports.
+func (v *supervisor) progress(m protocol.Progress) []effect {
+	e := v.entries[m.Process]
+	if e == nil {
+		return nil
+	}
+	e.learn(m)
+	if m.State == messages.StateRunning {
+		v.Logger.LogAttrs(context.Background(), slog.LevelDebug, "process started", slog.Int("process", int(m.Process)), slog.Int("pid", m.PID))
+	}
+	if m.State == messages.StateAwaitingApproval {
+		return nil
+	}
+	return v.questions.leave(e)
 }
 
-// reserve gives an id that neither a process nor a record has.
-func (v *supervisor) reserve() messages.ProcessID {
-	n := &v.ids
-	if n.next == 0 {
-		n.next = firstID
-		if n.random {
-			n.next += messages.ProcessID(rand.IntN(endID - firstID))
-		}
+// childEvent comes from the child itself, even if its actor has crashed.
+func (v *supervisor) childEvent(m protocol.ChildEvent) []effect {
+	e := v.entries[m.Process]
+	if e == nil {
+		m.Discard()
+		return nil
 	}
-	for {
-		id := n.next
-		if n.next++; n.next == endID {
-			n.next = firstID
+	e.attempt.learn(m)
+	switch m.Event.(type) {
+	case ptyio.Spawned:
+		v.teardowns.restart(e)
+		if e.crashed != "" {
+			v.abandonLeft(e)
 		}
-		if v.entries[id] == nil && v.records.find(id) == nil {
-			return id
+	case ptyio.Background:
+		if !e.keeps {
+			v.teardowns.begin(e)
+		}
+	case ptyio.TreeEnded:
+		return append(v.teardowns.release(e), e.endLeft()...)
+	}
+	return nil
+}
+
+// wantSlot serves a process that is about to start, unless a tree holds it back; nil if it has ended.
+func (v *supervisor) wantSlot(e *entry) []effect {
+	if e == nil {
+		return nil
+	}
+	if do := v.teardowns.hold(e); do != nil {
+		return do
+	}
+	return v.slots.want(e)
+}
+
+// carryOut sends what was decided to where it belongs.
+func (v *supervisor) carryOut(effects []effect) {
+	for _, one := range effects {
+		switch m := one.message.(type) {
+		case protocol.Slot, protocol.StartWaits, protocol.Verdict, protocol.Retire:
+			v.ctx.Send(one.entry.actor, m)
+		case messages.Terminate:
+			v.end(one.entry, m)
+		case protocol.TakeSlot, protocol.WithdrawSlot, protocol.GiveSlot, protocol.Counted, protocol.Weighed:
+			v.ctx.Request(v.runtime, m)
+		case protocol.Consult:
+			v.put(m)
+		case protocol.Withdraw:
+			if v.approval.actor != nil {
+				v.ctx.Send(v.approval.actor, m)
+			}
+		case answer:
+			v.reply(m.call, m.reply)
+		case messages.ExecEnded:
+			v.Bus.Publish(m)
+		case messages.ProcessWarning:
+			m.Origin = v.origin(one.entry)
+			v.Bus.Publish(m)
+		case sessionOver:
+			v.over()
+			v.ctx.Stop(v.ctx.Self()) // when this message is done
+		case startReleased, protocol.Ended:
+			v.ctx.Send(v.ctx.Self(), m)
+		default:
+			v.ctx.After(one.after, m)
 		}
 	}
 }
 
-// From a supervisor to itself.
-type (
-	expireRecords struct{}
-	// planOverdue says that a question has waited long enough for the plan of an earlier command.
-	planOverdue struct{}
-	// teardownOver says that a tree which is being ended has held a start back for long enough.
-	teardownOver struct{ id messages.ProcessID }
-	// slotOverdue says that a start has waited long enough for a slot that was about to be free.
-	slotOverdue struct{ id messages.ProcessID }
-	// takeoverOverdue says that the rest of a crashed process has not ended in time.
-	takeoverOverdue struct{ id messages.ProcessID }
-)
+// describe describes one process, which may be an ended one that is remembered.
+func (v *supervisor) describe(id messages.ProcessID) any {
+	if e := v.entries[id]; e != nil {
+		return e.info
+	}
+	if r := v.records.find(id); r != nil {
+		return r.info
+	}
+	return unknownProcess(id)
+}
+
+func (v *supervisor) list(m protocol.ListProcesses) messages.Processes {
+	var all messages.Processes
+	for _, e := range v.entries {
+		all = append(all, e.info)
+	}
+	if m.Records {
+		for _, r := range v.records.all {
+			all = append(all, r.info)
+		}
+	}
+	slices.SortFunc(all, func(a, b messages.ProcessInfo) int { return int(a.Process - b.Process) })
+	return all
+}
+
+func (v *supervisor) origin(e *entry) messages.Origin {
+	return messages.Origin{Session: v.SessionID, Process: e.info.Process, Call: e.info.Call, At: time.Now()}
+}
