@@ -170,7 +170,7 @@ func TestObservedCases(t *testing.T) {
 			case c.Stdin != nil:
 				input = *c.Stdin
 			}
-			exit, stdout, stderr := program(filepath.Join(dir, c.Cwd), in(strings.ReplaceAll(input, "$PATCH", string(c.Patch))))
+			exit, stdout, stderr := applied(filepath.Join(dir, c.Cwd), in(strings.ReplaceAll(input, "$PATCH", string(c.Patch))))
 			wanted, deliberate := known[c.Name]
 			switch {
 			case !deliberate:
@@ -206,8 +206,8 @@ func TestObservedCases(t *testing.T) {
 	}
 }
 
-// program is what a program does that applies one patch.
-func program(dir, text string) (exit int, stdout, stderr string) {
+// applied is what a program does that applies one patch.
+func applied(dir, text string) (exit int, stdout, stderr string) {
 	plan, err := planned(dir, text)
 	if err == nil {
 		err = apply(plan)
@@ -376,7 +376,7 @@ func compare(t *testing.T, dir string, want map[string]entry) {
 }
 
 // cases reads what was observed.
-func cases(t *testing.T) (all []observed) {
+func cases(t testing.TB) (all []observed) {
 	for _, name := range []string{"cases", "more"} {
 		data, err := os.ReadFile("testdata/" + name + ".jsonl")
 		if err != nil {

@@ -66,7 +66,7 @@ func (d *difference) lines() (all []diffLine) {
 		for _, edit := range rest[:n] {
 			added, removed = added+len(edit.added), removed+edit.removed
 		}
-		all = append(all, diffLine{"@@ ", fmt.Sprintf("-%d,%d +%d,%d @@", next+1, last-next, next+shift+1, last-next-removed+added)})
+		all = append(all, diffLine{"@@ ", fmt.Sprintf("-%s +%s @@", extent(next, last-next), extent(next+shift, last-next-removed+added))})
 		for _, edit := range rest[:n] {
 			show(" ", next, edit.at)
 			next = edit.at + edit.removed
@@ -80,6 +80,14 @@ func (d *difference) lines() (all []diffLine) {
 		rest = rest[n:]
 	}
 	return all
+}
+
+// extent says which lines a part of a diff is about. If there are none, it is behind the line that is named.
+func extent(from, lines int) string {
+	if lines == 0 {
+		return fmt.Sprintf("%d,0", from)
+	}
+	return fmt.Sprintf("%d,%d", from+1, lines)
 }
 
 // String is the line as it is shown.

@@ -8,9 +8,9 @@ import (
 	"unicode"
 )
 
-// maxSteps bounds the work of finding the hunks of one patch, in comparisons of two lines; one of long lines counts as several. It is about
-// a second. A patch of 100 hunks for a file of 100,000 lines needs a tenth of it at worst.
-const maxSteps = 1 << 29
+// maxSteps bounds the work of finding the hunks of one patch, in comparisons of two lines; one of long lines counts as several. A patch of
+// 100 hunks for a file of 100,000 lines needs a third of it at worst.
+const maxSteps = 1 << 27
 
 // edit puts other lines in the place of some lines of a file.
 type edit struct {
