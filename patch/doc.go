@@ -63,7 +63,7 @@
 //
 // # What you must not assume
 //
-// That a plan is still right when it is carried out: a file may have changed since it was looked at. Whoever writes has to compare it with what
+// That a plan is still right when it is carried out: a file may have changed since it was looked at. The writer compares it with what
 // the change says it was.
 //
 // That a patch stays in its directory. The paths of the changes are where the files are, with all links followed, and the place to decide about.
