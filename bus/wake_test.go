@@ -74,3 +74,38 @@ func TestAReaderThatLeavesWakesAnother(t *testing.T) {
 		s.Close()
 	})
 }
+
+// A reader that only looks is not counted among those that wait, in neither direction.
+func TestALookCountsNoWaitingReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBus(t)
+		s := subscribe(t, b, Filter{}, SubscribeOptions{})
+		look := func() {
+			if ev, ok, err := s.TryNext(); ok || err != nil {
+				t.Errorf("%v, %v", ev, err)
+			}
+		}
+		look()
+		if s.waiting != 0 {
+			t.Errorf("%d readers wait, want none", s.waiting)
+		}
+		got := make(chan error, 1)
+		go func() {
+			_, err := s.Next(t.Context())
+			got <- err
+		}()
+		synctest.Wait()
+		look()
+		b.Publish(notice(1000, 1))
+		synctest.Wait()
+		select {
+		case err := <-got:
+			if err != nil {
+				t.Error(err)
+			}
+		default:
+			t.Error("the reader that waits was not woken")
+			s.Close()
+		}
+	})
+}

@@ -62,3 +62,32 @@ func TestPathsOfAPolicyAreChecked(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAPolicyIsOnePhrase(t *testing.T) {
+	for want, policy := range map[string]messages.SandboxPolicy{
+		"read-only, no network":                        {WritableRoots: []string{"/data"}},
+		"workspace-write, network":                     {Type: messages.SandboxWorkspaceWrite, NetworkAccess: true},
+		"workspace-write, also /data /srv, no network": {Type: messages.SandboxWorkspaceWrite, WritableRoots: []string{"/data", "/srv"}},
+		"danger-full-access":                           {Type: messages.SandboxDangerFullAccess, NetworkAccess: true},
+	} {
+		if got := policy.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestADecisionIsChecked(t *testing.T) {
+	for _, good := range []messages.Decision{{Kind: messages.DecisionDenied}, {Kind: messages.DecisionApprovedForSession, Expires: 1}} {
+		if err := good.Check(); err != nil {
+			t.Errorf("%+v: %v", good, err)
+		}
+	}
+	for want, bad := range map[string]messages.Decision{
+		"is not an answer": {},
+		"it is negative":   {Kind: messages.DecisionApproved, Expires: -1},
+	} {
+		if err := bad.Check(); !errors.Is(err, messages.ErrInvalidRequest) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", bad, err, want)
+		}
+	}
+}

@@ -21,6 +21,7 @@ func TestDisplay(t *testing.T) {
 		{"''", []string{""}},
 		{"ls -l /tmp/x.y", []string{"ls", "-l", "/tmp/x.y"}},
 		{"echo a=b 'a b' '' '*' '$HOME' '~' '#'", []string{"echo", "a=b", "a b", "", "*", "$HOME", "~", "#"}},
+		{"az AZ 09 @%_+=:,./- 'a`b' 'a[b' 'a;b'", []string{"az", "AZ", "09", "@%_+=:,./-", "a`b", "a[b", "a;b"}},
 		{`echo 'it'\''s'`, []string{"echo", "it's"}},
 		{"'A=b' ls", []string{"A=b", "ls"}},
 		{"'if' x", []string{"if", "x"}},

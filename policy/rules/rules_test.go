@@ -230,6 +230,7 @@ func TestWrongRules(t *testing.T) {
 		{"x = [\n'é', " + strings.Repeat("1", 501), ":2:6", "too big"},
 		{"prefix_rule(['a'])\nprefix_rule(['\xff'])", ":2:15", "not a character"},
 		{"prefix_rule(['a'])\n#\x00\nprefix_rule(['rm'], decision='forbidden')", ":2:2", "not a character"},
+		{"\x00prefix_rule(['rm'], decision='forbidden')", ":1:1", "not a character"},
 		{"x = 'é' + '\x00'", ":1:12", "not a character"},
 		{`network_rule("a.*.example.com", "https", "allow")`, ":1:13", "invalid rule"},
 		{`network_rule("a.example.com", "tcp", "allow")`, ":1:13", "name the port"},
