@@ -51,6 +51,9 @@ const version = 1
 
 // newRecord says what a job is to do.
 func newRecord(job Job) (*record, error) {
+	if len(job.Plan.Changes) > child.MaxChanges {
+		return nil, refused("files", "the patch changes "+strconv.Itoa(len(job.Plan.Changes))+" of them; make it smaller, at most "+strconv.Itoa(child.MaxChanges))
+	}
 	id := rand.Text()
 	r := &record{Version: version, ID: id, Policy: job.Policy, Protected: job.Protected}
 	named := map[string]int{}

@@ -10,8 +10,8 @@ import (
 // before is called before each system call that changes something. Tests replace it, to end the process there.
 var before = func(call string) {}
 
-// piece is how much one call writes: a process that is killed finishes its call.
-const piece = 1 << 20
+// piece is how much one call writes. Tests make it small, to end the process between two pieces.
+var piece = 1 << 20
 
 func writeAll(fd int, data []byte) error {
 	for at := 0; at < len(data); {
@@ -38,6 +38,9 @@ func sync(fd int) error {
 	}
 	return nil
 }
+
+// startSync begins to bring a file to the disk, where the kernel can.
+func startSync(fd int) { _ = unix.SyncFileRange(fd, 0, 0, unix.SYNC_FILE_RANGE_WRITE) }
 
 func chmod(fd int, mode uint32) error {
 	before("fchmod")

@@ -44,7 +44,11 @@ func (t *transaction) settle(to direction) []Result {
 		if states[i], err = t.find(i, c); err != nil {
 			states[i], report[i].Why = foreign, cause(err)
 		}
-		all = all && states[i] != untouched && states[i] != torn && (states[i] != foreign || t.backup(c) != "")
+		if states[i] == foreign {
+			_, here := t.temporary(c)
+			all = all && here
+		}
+		all = all && states[i] != untouched && states[i] != torn
 		over = over || states[i] == cleaned
 	}
 	if to == undecided {
@@ -78,10 +82,9 @@ func (t *transaction) resolve(i int, state found, to direction, result *Result) 
 		if result.Why == "" {
 			result.Why = "it is not as it was, nor as the patch wants it: somebody else has changed it"
 		}
-		if left := t.backup(c); left != "" {
-			result.Why += "; what it was before the patch is at " + left
-		} else {
-			_ = t.in(c, false, func(dir int, _ string) error { return t.discard(dir, i, c) })
+		_ = t.in(c, false, func(dir int, _ string) error { return t.discard(dir, i, c) })
+		if at, _ := t.temporary(c); at != "" {
+			result.Why += "; another version of it is at " + at
 		}
 		return
 	}
@@ -104,15 +107,15 @@ func (t *transaction) resolve(i int, state found, to direction, result *Result) 
 	}
 }
 
-// backup is where the old file stands, if it is at the temporary name.
-func (t *transaction) backup(c *Change) (at string) {
+// temporary says where something stands at the temporary name, if there is something, and whether it is the old file.
+func (t *transaction) temporary(c *Change) (at string, isOld bool) {
 	_ = t.in(c, false, func(dir int, _ string) error {
-		if s, err := look(dir, c.Temp); err == nil && c.Exists && s.ID == c.Stamp.ID {
-			at = path.Join(path.Dir(c.Path), c.Temp)
+		if s, err := look(dir, c.Temp); err == nil {
+			at, isOld = path.Join(path.Dir(c.Path), c.Temp), c.Exists && s.ID == c.Stamp.ID
 		}
 		return nil
 	})
-	return at
+	return at, isOld
 }
 
 // look says what stands at a name, without following it.

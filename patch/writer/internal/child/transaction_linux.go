@@ -27,10 +27,12 @@ func (t *transaction) prepare() ([]Made, *Failed) {
 		}
 	}
 	t.made = make([]Made, len(t.changes))
-	for i, c := range t.changes {
-		if err := t.write(i, c); err != nil {
-			t.settle(undo)
-			return nil, &Failed{c.Path, cause(err)}
+	for _, step := range []func(int, *Change) error{t.write, t.sync} { // all are on their way to the disk before the first is waited for
+		for i, c := range t.changes {
+			if err := step(i, c); err != nil {
+				t.settle(undo)
+				return nil, &Failed{c.Path, cause(err)}
+			}
 		}
 	}
 	return t.made, nil
@@ -287,6 +289,25 @@ func (t *transaction) write(i int, c *Change) error {
 				return err
 			}
 		}
+		startSync(file)
+		return nil
+	})
+}
+
+// sync waits until the disk has the new file of a change. Else a failure of power could leave a name with an empty file.
+func (t *transaction) sync(i int, c *Change) error {
+	if t.made[i] == (Made{}) {
+		return nil
+	}
+	return t.in(c, false, func(dir int, _ string) error {
+		file, err := unix.Openat(dir, c.Temp, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err == unix.EACCES { // it may be that nobody can read it
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer unix.Close(file)
 		return sync(file)
 	})
 }
@@ -403,8 +424,12 @@ func (t *transaction) put(i int, c *Change) error {
 		case !c.Exists:
 			return move(dir, c.Temp, name)
 		case t.made[i] != Made{}:
-			err := exchange(dir, name, c.Temp)
-			if err == nil {
+			old, err := t.verified(dir, name, c, unix.O_RDONLY)
+			if err != nil {
+				return err
+			}
+			_ = unix.Close(old)
+			if err = exchange(dir, name, c.Temp); err == nil {
 				return t.stillOld(dir, c, func() error { return exchange(dir, name, c.Temp) })
 			}
 			if err != unix.EINVAL && err != unix.ENOSYS && err != unix.EBUSY {
