@@ -1,6 +1,7 @@
 package warden
 
 import (
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,8 +15,9 @@ import (
 const (
 	// glance is how long the thread waits at a time until a program is executed. Requests and exits may come meanwhile.
 	glance = 250 * time.Microsecond
-	// prompt is how long a birth usually takes at most. A goroutine looks after one that takes longer.
-	prompt = 5 * time.Millisecond
+	// prompt is how long a birth usually takes at most: of 64 at once on two processors, the last takes 20 ms. A goroutine looks after
+	// one that takes longer. With 5 ms that was every second of those, and its looks cost more than the birth.
+	prompt = 50 * time.Millisecond
 	// longestLook is the time, at most, between two looks at it.
 	longestLook = 50 * time.Millisecond
 )
@@ -57,8 +59,9 @@ func (w *warden) attend() (left bool) {
 			waiting = append(waiting, n)
 		}
 	}
-	if len(waiting) == len(w.children) {
-		waiting[0].tree.Prompt(glance)
+	if len(waiting) == len(w.children) && waiting[0].tree.Prompt(glance) {
+		w.executed(waiting[0], waiting[0].conclude())
+		waiting = slices.Delete(waiting, 0, 1)
 	}
 	clear(w.children[len(waiting):])
 	w.children = waiting
