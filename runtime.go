@@ -21,6 +21,7 @@ import (
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/patch/writer"
 	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
@@ -129,7 +130,11 @@ func (r *Runtime) start(options Options) error {
 		return err
 	}
 	r.around = actors.Dependencies{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: newHostLogger(options.Logger, r.logs),
-		MaxProcesses: options.MaxProcesses, Telemetry: telemetry, AmendmentFile: options.AmendmentFile, Protected: options.ruleFiles()}
+		MaxProcesses: options.MaxProcesses, Telemetry: telemetry, AmendmentFile: options.AmendmentFile, Protected: options.ruleFiles(), Patches: &patches{journals(options.StateDir)}}
+	if dir := journals(options.StateDir); options.StateDir != "" { // the usual one is protected anyway
+		_, _ = writer.OpenJournal(dir) // it is made now, because nothing can be while commands could make it, too; an error is one of the first patch
+		r.around.Protected = append(r.around.Protected, dir)
+	}
 	started := make(chan error, 1)
 	if r.around.Spawner != nil {
 		started <- nil

@@ -1,9 +1,12 @@
 package actors
 
 import (
+	"context"
+
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/execbus/execbus/actors/internal/patching"
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
@@ -16,6 +19,20 @@ type (
 	SessionConfig = shared.SessionConfig
 	Telemetry     = shared.Telemetry
 )
+
+// How patches are applied: see Dependencies.Patches.
+type (
+	Patches           = shared.Patches
+	Patch             = shared.Patch
+	PatchPlan         = shared.PatchPlan
+	PatchJob          = shared.PatchJob
+	BeginPatchProgram = shared.BeginPatchProgram
+)
+
+// RecoverPatches settles what hosts that were killed have left of patches. It returns a sentence for each patch.
+func RecoverPatches(ctx context.Context, d *Dependencies) []string {
+	return patching.Recover(ctx, d.WithDefaults())
+}
 
 // Requests to a session beside those of package messages; see package protocol.
 type (

@@ -46,7 +46,7 @@ func (p *echoes) Parse(m messages.ApplyPatch, dir string) (shared.Patch, error) 
 		return nil, &messages.Error{Code: messages.ErrInvalidRequest, Op: "apply patch", Detail: "it is malformed; correct it"}
 	}
 	file := messages.FileChange{Path: dir + "/file", Kind: messages.ChangeUpdate, State: messages.StatePlanned, Overwrites: strings.Contains(m.Text, "over")}
-	return &echo{p, m.Text, shared.PatchPlan{Files: []messages.FileChange{file}, Diff: m.Text, Summary: "Success: " + m.Text}}, nil
+	return &echo{p, m.Text, shared.PatchPlan{Files: []messages.FileChange{file}, Diff: m.Text, Summary: "Success: " + m.Text, Overwritten: []string{"one was there"}}}, nil
 }
 
 func (p *echoes) Recover(context.Context, ptyio.Resolver, shared.BeginPatchProgram) []string {
@@ -94,8 +94,8 @@ func pass(gate chan chan struct{}) {
 
 func stops() chan chan struct{} { return make(chan chan struct{}) }
 
-// patching opens a session that asks about patches if p does.
-func patching(t *testing.T, p *planner, e *echoes, direct bool) *asker {
+// patchSession opens a session that asks about patches if p does.
+func patchSession(t *testing.T, p *planner, e *echoes, direct bool) *asker {
 	t.Helper()
 	return newAsker(t, p, hostOptions{patches: e, direct: direct}, nil)
 }
@@ -123,7 +123,7 @@ func TestAPatchIsReadDecidedAboutAndWritten(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		p := ran()
 		p.Decision = "run"
-		s := patching(t, p, &echoes{}, direct)
+		s := patchSession(t, p, &echoes{}, direct)
 		result := patched(t, s.call(patchOf("over")))
 		if len(result.Files) != 1 || result.Files[0].State != messages.StateChanged || result.Files[0].Path != s.dir+"/file" || result.Summary != "Success: over" ||
 			result.Call != "c1" || len(result.Overwritten) != 1 || result.WallTime <= 0 {
@@ -154,7 +154,7 @@ func TestAPatchThatCannotBeAppliedIsAnswered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := ran()
 			p.Decision = "run"
-			s := patching(t, p, &echoes{program: c.program}, false)
+			s := patchSession(t, p, &echoes{program: c.program}, false)
 			_, err := s.call(patchOf(c.text)).reply()
 			if e := wantError(t, "the patch", err, c.want); !strings.Contains(e.Error(), c.says) {
 				t.Error(e)
@@ -171,7 +171,7 @@ func TestAPatchThatCannotBeAppliedIsAnswered(t *testing.T) {
 }
 
 func TestAPersonIsAskedAboutAPatch(t *testing.T) {
-	s := patching(t, always(), &echoes{}, false)
+	s := patchSession(t, always(), &echoes{}, false)
 	call := s.call(patchOf("a diff"))
 	q := s.question()
 	if q.Patch == nil || q.Patch.Diff != "a diff" || len(q.Patch.Files) != 1 || q.Call != "c1" || q.Process != 0 {
@@ -205,7 +205,7 @@ func TestAPersonIsAskedAboutAPatch(t *testing.T) {
 }
 
 func TestACheckAsksNobodyAndWritesNothing(t *testing.T) {
-	s := patching(t, always(), &echoes{}, false)
+	s := patchSession(t, always(), &echoes{}, false)
 	check := patchOf("x")
 	check.CheckOnly = true
 	_, err := s.call(check).reply()
@@ -214,7 +214,7 @@ func TestACheckAsksNobodyAndWritesNothing(t *testing.T) {
 	}
 	p := ran()
 	p.Decision = "run"
-	s = patching(t, p, &echoes{}, false)
+	s = patchSession(t, p, &echoes{}, false)
 	if result := patched(t, s.call(check)); result.Files[0].State != messages.StatePlanned {
 		t.Errorf("%+v", result)
 	}
@@ -227,7 +227,7 @@ func TestACancelledPatch(t *testing.T) {
 	t.Run("while it is read", func(t *testing.T) {
 		p := ran()
 		p.Decision = "run"
-		s := patching(t, p, &echoes{program: "exec sleep 1000"}, false)
+		s := patchSession(t, p, &echoes{program: "exec sleep 1000"}, false)
 		call := s.call(patchOf("x"))
 		awaitThat(t, "it is read", func() bool { return len(s.actors("/patch$")) == 1 })
 		call.cancel()
@@ -235,7 +235,7 @@ func TestACancelledPatch(t *testing.T) {
 		wantError(t, "cancelled", err, messages.ErrCancelled)
 	})
 	t.Run("while it is asked about", func(t *testing.T) {
-		s := patching(t, always(), &echoes{}, false)
+		s := patchSession(t, always(), &echoes{}, false)
 		call := s.call(patchOf("x"))
 		s.question()
 		call.cancel()
@@ -247,7 +247,7 @@ func TestACancelledPatch(t *testing.T) {
 	t.Run("while it is written", func(t *testing.T) {
 		p, e := ran(), &echoes{writes: stops()}
 		p.Decision = "run"
-		s := patching(t, p, e, false)
+		s := patchSession(t, p, e, false)
 		call := s.call(patchOf("x"))
 		goes := <-e.writes
 		call.cancel()
@@ -286,7 +286,7 @@ func TestAPatchWhoseProgramHangsWhileItWritesEndsWithTheSession(t *testing.T) {
 func TestPatchesOfASessionAreAppliedOneAfterTheOther(t *testing.T) {
 	p, e := ran(), &echoes{reads: stops()}
 	p.Decision = "run"
-	s := patching(t, p, e, false)
+	s := patchSession(t, p, e, false)
 	first, second := s.call(patchOf("one")), s.call(patchOf("two"))
 	goes := <-e.reads
 	var more []waiting
@@ -315,7 +315,7 @@ func TestPatchesOfASessionAreAppliedOneAfterTheOther(t *testing.T) {
 
 func TestAPatchIsAnsweredWhenItsActorOrTheApprovalActorCrashes(t *testing.T) {
 	t.Run("its own", func(t *testing.T) {
-		s := patching(t, always(), &echoes{}, false)
+		s := patchSession(t, always(), &echoes{}, false)
 		call := s.call(patchOf("x"))
 		s.question()
 		s.system.Send(s.actors("/patch$")[0], deliberate{})
@@ -324,7 +324,7 @@ func TestAPatchIsAnsweredWhenItsActorOrTheApprovalActorCrashes(t *testing.T) {
 		probe.ExpectInOrder(s.events, patience, ofPatch[messages.PatchFailed]())
 	})
 	t.Run("that of approvals", func(t *testing.T) {
-		s := patching(t, always(), &echoes{}, false)
+		s := patchSession(t, always(), &echoes{}, false)
 		call := s.call(patchOf("x"))
 		s.question()
 		s.system.Send(s.actors("/approval$")[0], deliberate{})
@@ -332,7 +332,7 @@ func TestAPatchIsAnsweredWhenItsActorOrTheApprovalActorCrashes(t *testing.T) {
 		wantError(t, "nobody answers", err, messages.ErrRejected)
 	})
 	t.Run("the session's", func(t *testing.T) {
-		s := patching(t, always(), &echoes{}, false)
+		s := patchSession(t, always(), &echoes{}, false)
 		call := s.call(patchOf("x"))
 		s.question()
 		crashSupervisor(s.talk)

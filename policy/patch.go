@@ -45,8 +45,17 @@ func WritableRoots(s Snapshot) (roots []string) {
 // protectedNames cannot be changed at the top of a writable root; a repository's own directory cannot be changed anywhere below it.
 var protectedNames = []string{".git", ".agents", ".codex"}
 
-// ProtectedIn are the paths in the writable roots that commands cannot change, with those of the host.
-func (p *Patch) ProtectedIn(s Snapshot) (paths []string) {
+// Guarded are the paths that the patch must not change once it may be applied: what is protected, but for the names under which lie files
+// that were asked about.
+func (p *Patch) Guarded(s Snapshot) []string {
+	outside := p.Outside(s)
+	return slices.DeleteFunc(p.protected(s), func(kept string) bool {
+		return !slices.Contains(p.Protected, kept) && slices.ContainsFunc(outside, func(path string) bool { return inside(path, kept) })
+	})
+}
+
+// protected are the paths in the writable roots that commands cannot change, with those of the host; none where nothing is confined.
+func (p *Patch) protected(s Snapshot) (paths []string) {
 	for _, root := range WritableRoots(s) {
 		for _, name := range slices.Concat(protectedNames, s.Sandbox.ProtectedNames) {
 			path := filepath.Join(p.leads(root), name)
@@ -55,7 +64,10 @@ func (p *Patch) ProtectedIn(s Snapshot) (paths []string) {
 			}
 		}
 	}
-	return append(paths, p.Protected...)
+	if s.Sandbox.Confined() {
+		paths = append(paths, p.Protected...)
+	}
+	return paths
 }
 
 func (p *Patch) leads(root string) string {
@@ -97,7 +109,7 @@ func (p *Patch) writable(path string, s Snapshot) bool {
 	if !found || slices.Contains(strings.Split(strings.TrimPrefix(path, best), "/"), ".git") {
 		return false
 	}
-	return !slices.ContainsFunc(p.ProtectedIn(s), func(kept string) bool {
+	return !slices.ContainsFunc(p.protected(s), func(kept string) bool {
 		return inside(path, filepath.Clean(kept)) && !(len(best) >= len(kept) && inside(best, filepath.Clean(kept)))
 	})
 }

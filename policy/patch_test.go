@@ -108,7 +108,12 @@ func TestRootsCountWhereTheyLead(t *testing.T) {
 	if got := r.Patch.Outside(s); len(got) != 0 {
 		t.Error(got)
 	}
-	if got := r.Patch.ProtectedIn(s); slices.Contains(got, "/work/.git") || !slices.Contains(got, "/real/.git") || !slices.Contains(got, "/work/sub/own.rules") {
+	if got := r.Patch.Guarded(s); slices.Contains(got, "/work/.git") || !slices.Contains(got, "/real/.git") || !slices.Contains(got, "/work/sub/own.rules") {
+		t.Error(got)
+	}
+	hook := patching("/real/.git/hooks/a", "/work/sub/own.rules")
+	hook.Patch.Roots = r.Patch.Roots
+	if got := hook.Patch.Guarded(s); slices.Contains(got, "/real/.git") || !slices.Contains(got, "/real/.codex") || !slices.Contains(got, "/work/sub/own.rules") {
 		t.Error(got)
 	}
 }

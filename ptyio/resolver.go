@@ -41,6 +41,22 @@ type Locator interface {
 	Locate(ctx context.Context, path string) (messages.Location, error)
 }
 
+// Patcher is a Resolver of another machine on which the files of patches can be read and written.
+type Patcher interface {
+	Resolver
+	// PatchProgram returns how the program is started there that does it, but for what confines it; see package patch/writer. The error says
+	// why there is none.
+	PatchProgram(ctx context.Context) (Launch, error)
+	// Machine names the machine, always by the same name.
+	Machine() string
+}
+
+// IsLocal reports whether a resolver is that of the machine that this process runs on.
+func IsLocal(r Resolver) bool {
+	_, local := r.(local)
+	return local
+}
+
 // Local returns the resolver for the machine that this process runs on. It looks at the file system in goroutines, at most
 // 256 at once. If ctx ends first, it leaves the goroutine behind.
 func Local() Resolver { return local{} }

@@ -185,7 +185,7 @@ func (m *read) make(ctx context.Context, session *shared.Session, settings *shar
 	if m.patch, err = session.Patches.Parse(asked, dir); err != nil {
 		return err
 	}
-	for _, text := range session.Patches.Recover(ctx, session.Spawner.Resolver(), under(session)) {
+	for _, text := range Recover(ctx, session.Dependencies) {
 		session.Bus.Publish(messages.ExecNotice{Origin: messages.Origin{Session: session.SessionID, At: time.Now()}, Text: text})
 	}
 	program, err := start(ctx, session, settings, nil)
@@ -284,8 +284,13 @@ func start(ctx context.Context, session *shared.Session, settings *shared.Settin
 	return begin(ctx, session.Spawner, launch, session.Patience)
 }
 
+// Recover settles what hosts that were killed have left. It returns a sentence for each patch.
+func Recover(ctx context.Context, d *shared.Dependencies) []string {
+	return d.Patches.Recover(ctx, d.Spawner.Resolver(), under(d))
+}
+
 // under starts programs under the confinements that a journal has recorded.
-func under(session *shared.Session) shared.BeginPatchProgram {
+func under(session *shared.Dependencies) shared.BeginPatchProgram {
 	return func(ctx context.Context, c ptyio.Confinement) (io.ReadWriteCloser, error) {
 		launch, err := session.Patches.Launch(ctx, session.Spawner.Resolver())
 		if err != nil {
@@ -404,16 +409,8 @@ func (p *patching) write(program *program) {
 	p.advance(writing)
 	p.Bus.Publish(messages.PatchStarted{Origin: p.origin(), Dir: p.request.Dir, Files: p.plan.Files})
 	session, settings, request, patch, planned := p.Session, p.settings, p.request, p.patch, p.plan.Files
-	job := shared.PatchJob{Protected: request.Patch.ProtectedIn(p.snapshot), Confinement: shared.Confinement(settings.Sandbox, settings.Least, settings.Dir, settings.Base, session.Protected)}
-	if more := request.AdditionalPermissions; more != nil {
-		job.Confinement.Additional, job.Confinement.AdditionalDir = more, request.Dir
-		job.Protected = slices.DeleteFunc(job.Protected, func(kept string) bool {
-			return !slices.Contains(session.Protected, kept) && covers(more.FileSystem.Write, kept)
-		})
-	}
-	if !settings.Sandbox.Confined() {
-		job.Protected = nil
-	}
+	job := shared.PatchJob{Protected: request.Patch.Guarded(p.snapshot), Confinement: shared.Confinement(settings.Sandbox, settings.Least, settings.Dir, settings.Base, session.Protected)}
+	job.Confinement.Additional, job.Confinement.AdditionalDir = request.AdditionalPermissions, request.Dir
 	wanted, kill := context.WithCancel(context.Background())
 	p.kill = kill
 	p.work(func(alive context.Context) any {
@@ -427,15 +424,10 @@ func (p *patching) write(program *program) {
 		}
 		program.ctx = wanted
 		defer program.Close()
-		files, err := patch.Write(alive, session.Spawner.Resolver(), program, job, under(session))
+		files, err := patch.Write(alive, session.Spawner.Resolver(), program, job, under(session.Dependencies))
 		program.failed = err != nil
 		return wrote{files, err}
 	})
-}
-
-// covers reports whether a path lies in one of the directories that were asked about.
-func covers(dirs []string, path string) bool {
-	return slices.ContainsFunc(dirs, func(dir string) bool { return path == dir || filepath.Dir(path) == dir })
 }
 
 func (p *patching) wrote(m wrote) {
@@ -470,13 +462,7 @@ func (p *patching) refused(why *messages.Error) { p.failed(why, p.plan.Files) }
 
 // done answers with what was done.
 func (p *patching) done(files []messages.FileChange) {
-	result := &messages.PatchResult{Call: p.ApplyPatch.Call, Files: files, Summary: p.plan.Summary, WallTime: time.Since(p.began)}
-	for _, file := range files {
-		if file.Overwrites {
-			result.Overwritten = append(result.Overwritten, messages.Visible(file.Path)+" was overwritten: there was another file")
-		}
-	}
-	p.answer(result)
+	p.answer(&messages.PatchResult{Call: p.ApplyPatch.Call, Files: files, Summary: p.plan.Summary, Overwritten: p.plan.Overwritten, WallTime: time.Since(p.began)})
 }
 
 // failed answers with an error.

@@ -37,6 +37,8 @@ type PatchPlan struct {
 	Dirs    map[string]string // where the directories lead
 	Diff    string            // for a person's eyes, at most messages.MaxQuestionDiff bytes
 	Summary string
+	// Overwritten are sentences that name the files in whose place the patch puts others.
+	Overwritten []string
 }
 
 // PatchJob is what a patch is written under.

@@ -1,0 +1,403 @@
+package execbus_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox"
+)
+
+// patched is a session with a workspace, at one level of confinement.
+type patched struct {
+	*execbus.Session
+	t         *testing.T
+	dir       string // the workspace
+	elsewhere string // a directory that commands cannot write
+}
+
+// atEachLevel runs a test at both levels that the machine has. change may be nil.
+func atEachLevel(t *testing.T, change func(*execbus.SessionOptions), test func(t *testing.T, w *patched)) {
+	for name, without := range map[string]bool{"isolated": false, "confined": true} {
+		t.Run(name, func(t *testing.T) {
+			state := t.TempDir()
+			spawner, err := sandbox.New(sandbox.Options{WithoutNamespaces: without})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rt := newRuntime(t, execbus.Options{Spawner: spawner, StateDir: state})
+			w := &patched{t: t, dir: realDir(t), elsewhere: realDir(t)}
+			options := execbus.SessionOptions{Dir: w.dir, LeastAssurance: messages.Assurance(name),
+				Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true}}
+			if change != nil {
+				change(&options)
+			}
+			if _, err := rt.Enforcement(patient(t), options); err != nil {
+				t.Skipf("this machine cannot enforce it: %v", err)
+			}
+			w.Session = openSession(t, rt, options)
+			test(t, w)
+			if left := journalled(state); len(left) > 0 {
+				t.Errorf("the journal still has %v", left)
+			}
+		})
+	}
+}
+
+// realDir is a directory without links in its path that any user can reach.
+func realDir(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func journalled(state string) []string {
+	left, _ := filepath.Glob(filepath.Join(state, "patches", "*.json"))
+	return left
+}
+
+func (w *patched) write(path, text string) {
+	w.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *patched) want(path, text string) {
+	w.t.Helper()
+	if got, err := os.ReadFile(path); err != nil || string(got) != text {
+		w.t.Errorf("%s: %q, %v, want %q", path, got, err, text)
+	}
+}
+
+func (w *patched) apply(text string) (*messages.PatchResult, error) {
+	return w.ApplyPatch(patient(w.t), messages.ApplyPatch{Text: "*** Begin Patch\n" + text + "*** End Patch\n", Call: "c1"})
+}
+
+func TestAPatchIsAppliedInTheSandbox(t *testing.T) {
+	atEachLevel(t, nil, func(t *testing.T, w *patched) {
+		w.write(w.dir+"/a", "one\ntwo\n")
+		w.write(w.dir+"/b", "three\n")
+		w.write(w.dir+"/c", "gone\n")
+		events := watch(t, w.Session, execbus.Watch{Calls: []messages.CallID{"c1"}})
+		result, err := w.apply("*** Update File: a\n@@\n-two\n+2\n*** Update File: b\n*** Move to: d/b\n@@\n three\n+four\n*** Delete File: c\n*** Add File: e\n+new\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.want(w.dir+"/a", "one\n2\n")
+		w.want(w.dir+"/d/b", "three\nfour\n")
+		w.want(w.dir+"/e", "new\n")
+		for _, name := range []string{"b", "c"} {
+			if _, err := os.Lstat(w.dir + "/" + name); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		kinds := map[string]messages.ChangeKind{}
+		for _, f := range result.Files {
+			kinds[strings.TrimPrefix(f.Path, w.dir+"/")] = f.Kind
+			if f.State != messages.StateChanged || len(f.Before) != map[bool]int{true: 0, false: 64}[f.Kind == messages.ChangeAdd] ||
+				len(f.After) != map[bool]int{true: 0, false: 64}[f.Kind == messages.ChangeDelete] {
+				t.Errorf("%+v", f)
+			}
+		}
+		if len(kinds) != 4 || kinds["a"] != "update" || kinds["d/b"] != "move" || kinds["c"] != "delete" || kinds["e"] != "add" {
+			t.Error(kinds)
+		}
+		if want := "Success. Updated the following files:\nA e\nM a\nM d/b\nD c\n"; result.Summary != want {
+			t.Errorf("%q", result.Summary)
+		}
+		if started := await(t, events, func(e messages.PatchStarted) bool { return true }); len(started.Files) != 4 || started.Dir != w.dir {
+			t.Errorf("%+v", started)
+		}
+		if applied := await(t, events, func(e messages.PatchApplied) bool { return true }); !slices.Equal(applied.Files, result.Files) {
+			t.Errorf("%+v", applied)
+		}
+	})
+}
+
+// asked lets somebody answer the session's questions, and keeps them.
+type asked struct {
+	answer    messages.DecisionKind
+	before    func()
+	questions chan messages.Question
+}
+
+func (a *asked) Approve(_ context.Context, q messages.Question) (messages.Decision, error) {
+	a.questions <- q
+	if a.before != nil {
+		a.before()
+	}
+	return messages.Decision{Kind: a.answer}, nil
+}
+
+func newAsked(kind messages.DecisionKind) *asked {
+	return &asked{answer: kind, questions: make(chan messages.Question, 16)}
+}
+
+func TestAPatchOutsideOfTheWorkspaceIsAskedAbout(t *testing.T) {
+	a := newAsked(messages.DecisionApprovedForSession)
+	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approver = a }, func(t *testing.T, w *patched) {
+		w.write(w.elsewhere+"/a", "one\n")
+		w.write(w.elsewhere+"/b", "kept\n")
+		patch := "*** Update File: " + w.elsewhere + "/a\n@@\n-one\n+two\n*** Add File: in\n+x\n*** Add File: " + w.elsewhere + "/b\n+y\n"
+		if _, err := w.apply(patch); err != nil {
+			t.Fatal(err)
+		}
+		q := <-a.questions
+		text := q.Text()
+		for _, fact := range []string{"Apply this patch?", "update " + w.elsewhere + "/a (+1 -1)", "-one\n+two\n", "its sandbox would be wider: write " + w.elsewhere, "another file is overwritten"} {
+			if !strings.Contains(strings.ToLower(text), strings.ToLower(fact)) {
+				t.Errorf("%q is not in\n%s", fact, text)
+			}
+		}
+		w.want(w.elsewhere+"/a", "two\n")
+		w.want(w.elsewhere+"/b", "y\n")
+		// The same files again, with other changes: nobody is asked.
+		again := "*** Update File: " + w.elsewhere + "/a\n@@\n-two\n+three\n*** Add File: in\n+x\n*** Add File: " + w.elsewhere + "/b\n+z\n"
+		if _, err := w.apply(again); err != nil || len(a.questions) > 0 {
+			t.Errorf("%v, %d questions", err, len(a.questions))
+		}
+		w.want(w.elsewhere+"/a", "three\n")
+		// Another file: somebody is asked.
+		if _, err := w.apply("*** Delete File: " + w.elsewhere + "/b\n"); err != nil || len(a.questions) != 1 {
+			t.Errorf("%v, %d questions", err, len(a.questions))
+		}
+		<-a.questions
+		if grants, err := w.Grants(patient(t)); err != nil || len(grants) != 2 || !strings.Contains(grants[0].Remembers, w.elsewhere+"/a") {
+			t.Errorf("%+v, %v", grants, err)
+		}
+	})
+}
+
+func TestWhatAPatchMayNotDoIsRefusedAndNothingChanges(t *testing.T) {
+	never := messages.ApprovalPolicy{Mode: messages.ApproveNever}
+	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approval = never }, func(t *testing.T, w *patched) {
+		w.write(w.dir+"/.git/hooks/x", "hook\n")
+		w.write(w.dir+"/a", "one\n")
+		if err := os.Symlink(w.elsewhere, w.dir+"/link"); err != nil {
+			t.Fatal(err)
+		}
+		for name, c := range map[string]struct{ patch, says string }{
+			"outside":       {"*** Add File: a2\n+x\n*** Add File: " + w.elsewhere + "/f\n+x\n", "outside of the project"},
+			"up":            {"*** Add File: ../f\n+x\n", "outside of the project"},
+			"a link":        {"*** Add File: link/f\n+x\n", "outside of the project"},
+			"a hook":        {"*** Update File: .git/hooks/x\n@@\n-hook\n+evil\n", "outside of the project"},
+			"a new hook":    {"*** Add File: .git/hooks/y\n+evil\n", "outside of the project"},
+			"an agent":      {"*** Add File: .codex/config\n+evil\n", ".codex"},
+			"no match":      {"*** Add File: a2\n+x\n*** Update File: a\n@@\n-two\n+x\n", "two"},
+			"malformed":     {"*** Frobnicate File: a\n", "line 2"},
+			"moved outside": {"*** Update File: a\n*** Move to: " + w.elsewhere + "/a\n@@\n-one\n+x\n", "outside of the project"},
+		} {
+			_, err := w.apply(c.patch)
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		w.want(w.dir+"/a", "one\n")
+		w.want(w.dir+"/.git/hooks/x", "hook\n")
+		for _, path := range []string{w.dir + "/a2", w.dir + "/.git/hooks/y", w.elsewhere + "/f"} {
+			if _, err := os.Lstat(path); err == nil {
+				t.Errorf("%s was made", path)
+			}
+		}
+	})
+	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approval, o.Sandbox = never, &messages.SandboxPolicy{} }, func(t *testing.T, w *patched) {
+		if _, err := w.apply("*** Add File: a\n+x\n"); err == nil || !strings.Contains(err.Error(), "read-only") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAPatchOfADeniedFileShowsNothingOfIt(t *testing.T) {
+	a := newAsked(messages.DecisionApproved)
+	secret := realDir(t) + "/secret"
+	if err := os.WriteFile(secret, []byte("swordfish\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approver, o.Sandbox.DeniedReads = a, []string{secret} }, func(t *testing.T, w *patched) {
+		for _, patch := range []string{"*** Update File: " + secret + "\n@@\n-x\n+y\n", "*** Delete File: " + secret + "\n", "*** Add File: " + secret + "\n+x\n"} {
+			if _, err := w.apply(patch); err == nil || strings.Contains(err.Error(), "swordfish") || len(a.questions) > 0 {
+				t.Errorf("%v, %d questions", err, len(a.questions))
+			}
+		}
+		if text, err := os.ReadFile(secret); err != nil || string(text) != "swordfish\n" {
+			t.Errorf("%q, %v", text, err)
+		}
+	})
+}
+
+// Between question and write somebody swaps the directory for a link, or the file for another.
+func TestWhatWasApprovedIsWhatIsWritten(t *testing.T) {
+	for name, swap := range map[string]func(w *patched) error{
+		"a directory": func(w *patched) error {
+			return errors.Join(os.Rename(w.elsewhere+"/d", w.elsewhere+"/old"), os.Symlink(w.elsewhere+"/victim", w.elsewhere+"/d"))
+		},
+		"a file":    func(w *patched) error { return os.WriteFile(w.elsewhere+"/d/a", []byte("changed\n"), 0o644) },
+		"a missing": func(w *patched) error { return os.Remove(w.elsewhere + "/d/a") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAsked(messages.DecisionApproved)
+			atEachLevel(t, func(o *execbus.SessionOptions) { o.Approver = a }, func(t *testing.T, w *patched) {
+				w.write(w.elsewhere+"/d/a", "one\n")
+				w.write(w.elsewhere+"/victim/a", "one\n")
+				a.before = func() {
+					if err := swap(w); err != nil {
+						t.Error(err)
+					}
+				}
+				if _, err := w.apply("*** Update File: " + w.elsewhere + "/d/a\n@@\n-one\n+two\n"); err == nil {
+					t.Error("it was applied")
+				}
+				<-a.questions
+				w.want(w.elsewhere+"/victim/a", "one\n")
+			})
+		})
+	}
+}
+
+func TestAnApprovedPatchOfARepositoryIsWritten(t *testing.T) {
+	a := newAsked(messages.DecisionApproved)
+	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approver = a }, func(t *testing.T, w *patched) {
+		w.write(w.dir+"/.git/hooks/x", "hook\n")
+		if _, err := w.apply("*** Update File: .git/hooks/x\n@@\n-hook\n+good\n"); err != nil {
+			t.Error(err)
+		}
+		if q := <-a.questions; !strings.Contains(q.Reason, ".git/hooks/x") {
+			t.Error(q.Reason)
+		}
+		w.want(w.dir+"/.git/hooks/x", "good\n")
+	})
+}
+
+func TestAPatchFollowsTheSessionsPolicy(t *testing.T) {
+	atEachLevel(t, nil, func(t *testing.T, w *patched) {
+		if err := w.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Sandbox: &messages.SandboxPolicy{}, Approval: &messages.ApprovalPolicy{Mode: messages.ApproveNever}}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.apply("*** Add File: a\n+x\n")
+		wantError(t, err, messages.ErrRejected, "read-only")
+		if err := w.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Sandbox: &messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.apply("*** Add File: " + w.elsewhere + "/a\n+x\n"); err != nil {
+			t.Error(err)
+		}
+		w.want(w.elsewhere+"/a", "x\n")
+	})
+}
+
+// strange is a spawner of a host's own, for a machine of which nothing is known.
+type strange struct {
+	execbus.Spawner
+	resolver ptyio.Resolver
+}
+
+func (s strange) Resolver() ptyio.Resolver { return s.resolver }
+
+type unknownMachine struct{ ptyio.Resolver }
+
+func TestAPatchOnAMachineWithoutTheProgramIsRefused(t *testing.T) {
+	spawner, err := execbus.NewSpawner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := newRuntime(t, execbus.Options{Spawner: strange{spawner, unknownMachine{spawner.Resolver()}}, StateDir: t.TempDir()})
+	session := openSession(t, rt, execbus.SessionOptions{Dir: t.TempDir()})
+	_, err = session.ApplyPatch(patient(t), messages.ApplyPatch{Text: "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"})
+	wantError(t, err, messages.ErrUnsupported, "no program of ours")
+}
+
+func TestOptionsOfAPatch(t *testing.T) {
+	atEachLevel(t, nil, func(t *testing.T, w *patched) {
+		w.write(w.dir+"/sub/a", "one\n")
+		begin, end := "*** Begin Patch\n", "*** End Patch\n"
+		over := begin + "*** Add File: a\n+x\n" + end
+		_, err := w.ApplyPatch(patient(t), messages.ApplyPatch{Text: over, Dir: "sub", KeepExisting: true})
+		wantError(t, err, messages.ErrInvalidRequest, "Overwritten: a")
+		checked, err := w.ApplyPatch(patient(t), messages.ApplyPatch{Text: over, Dir: "sub", CheckOnly: true})
+		if err != nil || len(checked.Files) != 1 || !checked.Files[0].Overwrites || checked.Files[0].State != messages.StatePlanned || len(checked.Overwritten) != 1 {
+			t.Errorf("%+v, %v", checked, err)
+		}
+		w.want(w.dir+"/sub/a", "one\n")
+		twice := begin + "*** Add File: b\n+x\n*** Update File: b\n@@\n-x\n+y\n" + end
+		_, err = w.ApplyPatch(patient(t), messages.ApplyPatch{Text: twice, EachOnce: true})
+		wantError(t, err, messages.ErrInvalidRequest, "more than one operation")
+		if _, err := w.ApplyPatch(patient(t), messages.ApplyPatch{Text: twice}); err != nil {
+			t.Error(err)
+		}
+		w.want(w.dir+"/b", "y\n")
+	})
+}
+
+// A host is killed, or the program is, at any time: here the program of a patch is killed right when it has been started to write.
+func TestAPatchWhoseProgramIsKilledIsSettled(t *testing.T) {
+	for name, direct := range map[string]bool{"warden": false, "direct": true} {
+		t.Run(name, func(t *testing.T) {
+			inner, err := sandbox.New(sandbox.Options{Direct: direct})
+			if err != nil {
+				t.Fatal(err)
+			}
+			children := make(chan ptyio.Child, 64)
+			rt := newRuntime(t, execbus.Options{Spawner: observed{inner, children}, StateDir: t.TempDir()})
+			dir := realDir(t)
+			session := openSession(t, rt, execbus.SessionOptions{Dir: dir})
+			var want string
+			for i := range 20 {
+				next := strings.Repeat(string(rune('a'+i)), 100_000) + "\n"
+				done := make(chan error, 1)
+				go func() {
+					_, err := session.ApplyPatch(patient(t), messages.ApplyPatch{Text: "*** Begin Patch\n*** Add File: f\n+" + next + "*** Add File: g\n+" + next + "*** End Patch"})
+					done <- err
+				}()
+				child := <-children
+				for range i * 2 { // later and later
+					time.Sleep(200 * time.Microsecond)
+				}
+				_ = child.Signal(syscall.SIGKILL, ptyio.Tree)
+				if err := <-done; err == nil {
+					want = next
+				}
+				for len(children) > 0 {
+					<-children
+				}
+				for _, name := range []string{"f", "g"} {
+					if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want && !(want == "" && err != nil) {
+						t.Fatalf("%s has %d bytes, %v, want %d", name, len(got), err, len(want))
+					}
+				}
+			}
+			if names, err := os.ReadDir(dir); err != nil || len(names) > 2 {
+				t.Errorf("%v, %v", names, err)
+			}
+		})
+	}
+}
+
+// observed is a spawner that shows its children.
+type observed struct {
+	execbus.Spawner
+	children chan ptyio.Child
+}
+
+func (o observed) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
+	child, err := o.Spawner.Spawn(ctx, launch)
+	if err == nil {
+		o.children <- child
+	}
+	return child, err
+}
