@@ -26,6 +26,27 @@ func (s *Session) ApplyPatch(ctx context.Context, apply messages.ApplyPatch) (*m
 	return begin[*messages.PatchResult](ctx, s, apply)
 }
 
+// IsPatch reports whether Exec takes a command for a patch.
+func IsPatch(command messages.ExecCommand) bool {
+	_, is, err := patch.Intercept(&command)
+	return is || err != nil
+}
+
+// execPatch applies a patch that was given as a command.
+func (s *Session) execPatch(ctx context.Context, command messages.ExecCommand, found patch.Intercepted) (*messages.Result, error) {
+	dir := found.Dir
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(command.Dir, dir)
+	}
+	result, err := s.ApplyPatch(ctx, messages.ApplyPatch{Call: command.Call, Owner: command.Owner, Text: found.Text, Dir: dir,
+		Justification: command.Justification, EachOnce: true})
+	if err != nil {
+		return nil, err
+	}
+	return &messages.Result{Call: command.Call, Status: messages.StatusExited(0), WallTime: result.WallTime, Output: []byte(result.Summary),
+		MaxOutputTokens: messages.DefaultOutputTokens, Cause: messages.CauseExited, Patch: result}, nil
+}
+
 // RecoverPatches settles what hosts that were killed have left of patches on this machine: all files of a patch are as before it, or as after
 // it. It returns a sentence for each such patch; there is none where nothing was left. Every patch does this first.
 func (r *Runtime) RecoverPatches(ctx context.Context) []string {

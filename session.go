@@ -9,6 +9,7 @@ import (
 	"github.com/execbus/execbus/actors"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/patch"
 )
 
 // Session is one conversation of the host. Its methods are safe for concurrent use.
@@ -102,7 +103,17 @@ func plain(ctx context.Context, err error, asked *actors.PID, over error) error 
 // Exec runs a command, if the command may run, and waits for its end or its yield time, whichever comes first. After the yield time
 // the process lives on and the result names it. An error means that the command never ran, or, if it matches messages.ErrCancelled,
 // that the call was cancelled: if the process already ran it lives on, and the error's Subject is its id.
+//
+// A command that is nothing but a call of apply_patch, in the forms of patch.Intercept, starts no process: it is applied as by ApplyPatch,
+// and the result's Patch says so. No path may be in it twice. Start and Run do not look for patches.
 func (s *Session) Exec(ctx context.Context, command messages.ExecCommand) (*messages.Result, error) {
+	found, is, err := patch.Intercept(&command)
+	if err != nil {
+		return nil, err
+	}
+	if is {
+		return s.execPatch(ctx, command, found)
+	}
 	return begin[*messages.Result](ctx, s, messages.Clone(command))
 }
 

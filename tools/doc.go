@@ -8,8 +8,9 @@
 //	call := set.Begin(ctx, tools.Request{Name: "exec_command", Arguments: []byte(`{"cmd": "make test", "yield_time_ms": 30000}`)})
 //	tell(call.Answer().Text)
 //
-// There are exec_command and write_stdin, with the names, arguments, defaults and texts that models know, and read_output,
-// list_processes, terminate_process, send_signal and resize. A door such as package mcp adds a protocol and nothing else.
+// There are exec_command and write_stdin, with the names, arguments, defaults and texts that models know, apply_patch, and read_output,
+// list_processes, terminate_process, send_signal and resize. An exec_command that is nothing but a call of apply_patch is one, and has the
+// answer that models know of it. A door such as package mcp adds a protocol and nothing else.
 //
 // # Arguments
 //

@@ -116,6 +116,8 @@ func runExec(ctx context.Context, s *Set, call messages.CallID, a arguments) Ans
 	switch {
 	case ctx.Err() != nil && (err == nil && result.Running || errors.Is(err, messages.ErrCancelled)):
 		return s.endUnknown(ctx, tried, result, err)
+	case err != nil && execbus.IsPatch(s.command(call, a)):
+		return s.options.patchFailure(err)
 	case err != nil:
 		return s.options.refusal(tried, err)
 	}

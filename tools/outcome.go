@@ -56,6 +56,9 @@ func (s *Set) outcome(r *messages.Result, a arguments) Answer {
 // Text is a result as a model reads it: one line with the state of the process, further lines if there is more to
 // report, and the output as UTF-8, cut in the middle to the result's bounds.
 func Text(r *messages.Result) string {
+	if r.Patch != nil {
+		return patchText(r)
+	}
 	var b strings.Builder
 	if r.ChunkID != "" {
 		fmt.Fprintf(&b, "Chunk ID: %s\n", r.ChunkID)

@@ -131,7 +131,7 @@ const (
 
 // Instructions tell a model the purpose of the tools together.
 const Instructions = "Runs commands. " + ExecCommand + " starts one and answers with its output, or with a session ID while it still runs; " +
-	WriteStdin + " then writes to it or waits for more. End what is not needed any more with terminate_process."
+	WriteStdin + " then writes to it or waits for more. End what is not needed any more with terminate_process. " + ApplyPatch + " changes files."
 
 // Tool describes one tool to a model.
 type Tool struct {
@@ -172,7 +172,7 @@ type tool struct {
 
 // all are the tools, in the order in which they are listed.
 func all(options Options) []tool {
-	tools := []tool{execCommand(options), writeStdin(options), readOutput(), listProcesses(), terminateProcess(), sendSignal(), resize()}
+	tools := []tool{execCommand(options), writeStdin(options), applyPatch(options), readOutput(), listProcesses(), terminateProcess(), sendSignal(), resize()}
 	for i, t := range tools {
 		properties := map[string]any{}
 		var required []string

@@ -28,7 +28,7 @@ func checkExported(repository fs.FS) ([]string, error) {
 		for _, decl := range file.syntax.Decls {
 			switch d := decl.(type) {
 			case *ast.FuncDecl:
-				if d.Name.IsExported() && !within(file.dir(), "actors") {
+				if d.Name.IsExported() && !isPrivate(d.Recv) && !within(file.dir(), "actors") {
 					complaints = append(complaints, actorsIn(file, d.Type)...)
 				}
 			case *ast.GenDecl:
@@ -39,6 +39,19 @@ func checkExported(repository fs.FS) ([]string, error) {
 		}
 	}
 	return complaints, nil
+}
+
+// isPrivate reports whether a receiver's type cannot be named elsewhere.
+func isPrivate(receiver *ast.FieldList) bool {
+	if receiver == nil || len(receiver.List) == 0 {
+		return false
+	}
+	of := receiver.List[0].Type
+	if pointer, is := of.(*ast.StarExpr); is {
+		of = pointer.X
+	}
+	name, is := of.(*ast.Ident)
+	return is && !name.IsExported()
 }
 
 func judgeSpec(file goFile, kind token.Token, spec ast.Spec) (complaints []string) {
@@ -96,7 +109,7 @@ func TestWhatIsExportedByMistakeIsFound(t *testing.T) {
 	finds(t, checkExported, map[string]string{
 		"a/a.go": "package a\nvar Size = 1\nvar small = 2\nconst Big = 3\n" +
 			"type Job struct { Ctx context.Context; id *system.PID }\ntype Public struct { ID *system.PID }\ntype private struct { ctx context.Context }\n" +
-			"func Find(pid *actor.PID) {}\nfunc find(pid *actor.PID) {}\n",
+			"func Find(pid *actor.PID) {}\nfunc find(pid *actor.PID) {}\nfunc (p *private) Find(pid *actor.PID) {}\n",
 		"actors/a.go":         "package actors\nfunc Find(pid *system.PID) {}\ntype Public struct { ID *system.PID }\n",
 		"a/internal/b/b.go":   "package b\nvar Size = 1\n",
 		"a/a_test.go":         "package a\nvar Size = 1\n",
