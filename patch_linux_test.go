@@ -401,3 +401,33 @@ func (o observed) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 	}
 	return child, err
 }
+
+func TestACommandThatIsAPatchIsAppliedAsOne(t *testing.T) {
+	never := messages.ApprovalPolicy{Mode: messages.ApproveNever}
+	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approval = never }, func(t *testing.T, w *patched) {
+		w.write(w.dir+"/sub/a", "one\n")
+		text := "*** Begin Patch\n*** Update File: a\n@@\n-one\n+two\n*** End Patch"
+		events := watch(t, w.Session, execbus.Watch{Calls: []messages.CallID{"c7"}})
+		result, err := w.Exec(patient(t), messages.ExecCommand{Call: "c7", Script: "cd sub && apply_patch <<'EOF'\n" + text + "\nEOF\n"})
+		if err != nil || result.Patch == nil || result.Process != 0 || result.Running || result.Status != messages.StatusExited(0) || string(result.Output) != "Success. Updated the following files:\nM a\n" {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		await(t, events, func(messages.PatchApplied) bool { return true })
+		w.want(w.dir+"/sub/a", "two\n")
+		if result, err = w.Exec(patient(t), messages.ExecCommand{Argv: []string{"apply_patch", strings.Replace(text, "one\n+two", "two\n+three", 1)}, Dir: "sub"}); err != nil || result.Patch == nil {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		w.want(w.dir+"/sub/a", "three\n")
+		_, err = w.Exec(patient(t), messages.ExecCommand{Script: text})
+		wantError(t, err, messages.ErrInvalidRequest, "is a patch")
+		_, err = w.Exec(patient(t), messages.ExecCommand{Script: "cd missing && apply_patch <<'EOF'\n" + text + "\nEOF\n"})
+		wantError(t, err, messages.ErrInvalidRequest, "missing")
+		// Whatever else it does makes it a command, which the machine has not.
+		if result := exec(t, w.Session, bash("apply_patch <<'EOF' && echo done\n"+text+"\nEOF\n")); result.Patch != nil || result.Status != messages.StatusExited(127) {
+			t.Errorf("%+v", result)
+		}
+		// A rule or a policy that holds for patches holds for these, too.
+		_, err = w.Exec(patient(t), messages.ExecCommand{Script: "cd .. && apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: out\n+x\n*** End Patch\nEOF\n"})
+		wantError(t, err, messages.ErrRejected, "outside of the project")
+	})
+}

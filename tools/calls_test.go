@@ -305,3 +305,36 @@ func TestATerminalAnswersPrograms(t *testing.T) {
 		`{"cmd":"stty raw -echo; printf '\\033[6n'; dd bs=1 count=6 2>/dev/null | od -An -c","tty":true,"yield_time_ms":30000}`)
 	expect.Contains(t, answer.Text, "Output:\n\x1b[6n", "033   [   1   ;   1   R")
 }
+
+func TestAPatchIsATool(t *testing.T) {
+	dir := t.TempDir()
+	set, _ := open(t, tools.Options{Session: execbus.SessionOptions{Dir: dir, NoLoginShell: true}})
+	patch := "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"
+	call := func(name string, arguments map[string]any) tools.Answer {
+		t.Helper()
+		encoded, err := json.Marshal(arguments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return call(t, set, name, string(encoded))
+	}
+	checked := call("apply_patch", map[string]any{"input": patch, "check_only": true})
+	expect.Contains(t, checked.Text, "Checked only, nothing was changed", "A a")
+	if _, err := os.Lstat(dir + "/a"); err == nil {
+		t.Error("it was written")
+	}
+	applied := call("apply_patch", map[string]any{"input": patch})
+	if applied.Text != "Success. Updated the following files:\nA a\n" || applied.Err != nil {
+		t.Errorf("%+v", applied)
+	}
+	if files := applied.Structured.(tools.PatchOutcome).Files; len(files) != 1 || files[0].Kind != messages.ChangeAdd || files[0].State != messages.StateChanged || files[0].Added != 1 {
+		t.Errorf("%+v", files)
+	}
+	failed := call("apply_patch", map[string]any{"input": "*** Begin Patch\n*** Update File: a\n@@\n-y\n+z\n*** End Patch"})
+	expect.Contains(t, failed.Text, "apply_patch verification failed: ", dir+"/a", "Nothing was changed")
+	command := call("exec_command", map[string]any{"cmd": "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End Patch\nEOF\n"})
+	if want := regexp.MustCompile(`^Wall time: 0\.0000 seconds\nOutput:\nExit code: 0\nWall time: \d+(\.\d)? seconds\nOutput:\nSuccess\. Updated the following files:\nM a\n$`); !want.MatchString(command.Text) {
+		t.Errorf("%q", command.Text)
+	}
+	expect.Contains(t, call("exec_command", map[string]any{"cmd": patch}).Text, "apply_patch verification failed: ", "is a patch")
+}

@@ -14,10 +14,10 @@ import (
 // patience bounds each wait.
 const patience = time.Minute
 
-// Runtime starts a runtime that ends with the test.
+// Runtime starts a runtime that ends with the test, and keeps nothing in the home of its user.
 func Runtime(t testing.TB) *execbus.Runtime {
 	t.Helper()
-	runtime, err := execbus.Start(execbus.Options{})
+	runtime, err := execbus.Start(execbus.Options{StateDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
