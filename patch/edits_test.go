@@ -105,7 +105,7 @@ func steps(old, now []string) (all []step) {
 	}
 	add(' ', old[:start]...)
 	a, b := old[start:len(old)-end], now[start:len(now)-end]
-	if len(a)*len(b) > 1<<16 {
+	if len(a)*len(b) > 1<<14 {
 		add('-', a...)
 		add('+', b...)
 	} else { // the longest common subsequence
@@ -299,7 +299,7 @@ func generated(r *rand.Rand) edited {
 
 // PATCH_EDITS says how many edits of trees are tried.
 func TestEditsOfTrees(t *testing.T) {
-	edits := 100
+	edits := 40
 	if n, err := strconv.Atoi(os.Getenv("PATCH_EDITS")); err == nil {
 		edits = n
 	}

@@ -90,7 +90,8 @@ func cutHeredoc(script string) (head, text string, found bool) {
 
 // readCall reads "apply_patch" and "cd DIR && apply_patch". Nothing in it is expanded; variables may be set to fixed values.
 func readCall(head string) (dir string, found bool) {
-	if len(head) > maxHead {
+	control := func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' } // the parser passes over some
+	if len(head) > maxHead || strings.ContainsFunc(head, control) {
 		return "", false
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true)).Parse(strings.NewReader(head), "")
