@@ -3,6 +3,7 @@
 //	execbus mcp                                               serve the tools to clients of the Model Context Protocol
 //	execbus serve                                             run processes for other programs and other machines
 //	execbus run --sandbox read-only -- ls                     run one command in a sandbox
+//	execbus patch < change.patch                              apply a patch to files
 //	execbus doctor                                            show what can be enforced on this machine
 //	execbus policy check --rules default.rules -- git push    show which rule decides about a command, and why
 //	execbus warden                                            print the path of this program, for Options.Warden
@@ -39,6 +40,8 @@ var commands = []subcommand{
 	{"mcp", "serve the tools to clients of the Model Context Protocol", serveMCP},
 	{"serve", "run processes for other programs and other machines", serve},
 	{"run", "run one command in a sandbox", runCommand},
+	{"patch recover", "settle what killed programs have left of patches", recoverPatches},
+	{"patch", "apply a patch to files", applyPatch},
 	{"doctor", "show what can be enforced on this machine, and what to change", doctor},
 	{"policy check", "show which rule decides about a command, and why", policyCheck},
 	{"warden", "print the path of this program, for Options.Warden", wardenPath},

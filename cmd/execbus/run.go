@@ -97,13 +97,21 @@ func (o *order) run() int {
 		return o.refused(err)
 	}
 	defer events.Close()
-	refusal := make(chan error, 1)
+	answer := make(chan error, 1)
 	go func() {
-		_, err := session.Exec(ctx, o.command())
-		refusal <- err
+		result, err := session.Exec(ctx, o.command())
+		if err == nil && result.Patch != nil {
+			err = applied{result.Patch}
+		}
+		answer <- err
 	}()
-	return o.report(ctx, session, events, refusal)
+	return o.report(ctx, session, events, answer)
 }
+
+// applied is the answer to a command that was a patch: no process was started.
+type applied struct{ *messages.PatchResult }
+
+func (a applied) Error() string { return a.Summary }
 
 // command returns the call that runs the command.
 func (o *order) command() messages.ExecCommand {
@@ -131,7 +139,11 @@ func (o *order) report(ctx context.Context, session *execbus.Session, events *bu
 	for {
 		event, err := events.Next(waiting)
 		if waiting.Err() != nil {
-			return o.refused(context.Cause(waiting))
+			if _, patched := errors.AsType[applied](context.Cause(waiting)); !patched {
+				return o.refused(context.Cause(waiting))
+			}
+			waiting = ctx // its event follows
+			continue
 		}
 		if err != nil {
 			return failed(o.std, err)
@@ -152,6 +164,13 @@ func (o *order) report(ctx context.Context, session *execbus.Session, events *bu
 			o.person.pass(e.Question.ID)
 		case messages.ExecNotice:
 			o.say(e.Text)
+		case messages.PatchApplied:
+			o.terminal.detach()
+			<-untilRefused.Done()
+			if !o.json {
+				fmt.Fprint(o.std.out, context.Cause(untilRefused))
+			}
+			return 0
 		case messages.ExecEnded:
 			o.terminal.detach()
 			if waiting != ctx {

@@ -42,7 +42,7 @@ type config struct {
 	limits                                     messages.Limits
 	timeout                                    time.Duration
 	tty                                        *bool // nil: if the caller is on a terminal
-	json                                       bool
+	json, check                                bool
 	noLoginShell, hideShell, detach, withOwner bool
 	http, tokenFile                            string
 	noAuth                                     bool
@@ -53,32 +53,32 @@ type config struct {
 
 // settings are all settings, in the order of the help.
 var settings = []setting{
-	{name: "dir", commands: "mcp serve", value: "DIR", workspace: true, path: true, initial: "the current directory",
+	{name: "dir", commands: "mcp serve patch", value: "DIR", workspace: true, path: true, initial: "the current directory",
 		meaning: "the workspace, and where commands run that name no other directory; clients of serve always name one", set: one(func(c *config, s string) error { c.dir = s; return nil })},
 	{name: "cd", commands: "run", value: "DIR", workspace: true, path: true, once: true, initial: "the current directory",
 		meaning: "the workspace, and where the command runs", set: one(func(c *config, s string) error { c.cd = s; return nil })},
-	{name: "approval", commands: "mcp run", value: "POLICY", initial: "on-request",
+	{name: "approval", commands: "mcp run patch", value: "POLICY", initial: "on-request",
 		meaning: "when to ask a person before a command runs: untrusted, on-failure, on-request, never, granular, or a policy in JSON",
 		set: one(func(c *config, s string) (err error) {
 			c.approval, err = messages.ParseApprovalPolicy(s)
 			return err
 		})},
-	{name: "sandbox", commands: "mcp run serve", value: "POLICY", initial: "workspace-write for mcp and run; danger-full-access for serve, whose clients choose a sandbox for each command",
+	{name: "sandbox", commands: "mcp run serve patch", value: "POLICY", initial: "workspace-write for mcp, run and patch; danger-full-access for serve, whose clients choose a sandbox for each command",
 		meaning: "what commands may do: read-only, workspace-write, danger-full-access, external-sandbox if something else confines them, or a policy in JSON",
 		set: one(func(c *config, s string) (err error) {
 			c.sandbox, err = messages.ParseSandboxPolicy(s)
 			return err
 		})},
 	{name: "network", commands: "mcp run serve", meaning: "let confined commands use the network", set: yes(func(c *config) *bool { return &c.network })},
-	{name: "writable", commands: "mcp run serve", value: "DIR", several: true, workspace: true, path: true, meaning: "let commands under workspace-write write below another directory",
+	{name: "writable", commands: "mcp run serve patch", value: "DIR", several: true, workspace: true, path: true, meaning: "let commands under workspace-write write below another directory",
 		set: func(c *config, dirs []string) error { c.writable = dirs; return nil }},
-	{name: "assurance", commands: "mcp run serve", value: "LEVEL", initial: "isolated where the workspace holds a protected name such as .git, confined elsewhere",
+	{name: "assurance", commands: "mcp run serve patch", value: "LEVEL", initial: "isolated where the workspace holds a protected name such as .git, confined elsewhere",
 		meaning: "the least to accept of the sandbox: isolated, confined or none",
 		set: one(func(c *config, s string) error {
 			c.assurance = messages.Assurance(s)
 			return c.assurance.Check()
 		})},
-	{name: "rules", short: "r", commands: "mcp run policy", value: "FILE", several: true, path: true, initial: "execbus/rules in your configuration directory",
+	{name: "rules", short: "r", commands: "mcp run policy patch", value: "FILE", several: true, path: true, initial: "execbus/rules in your configuration directory",
 		meaning: "rules that allow or forbid commands, or ask about them: a file, or a directory whose files *.rules are read",
 		set:     setRules},
 	{name: "limit", commands: "mcp run", value: "NAME=VALUE", several: true,
@@ -88,7 +88,9 @@ var settings = []setting{
 	{name: "timeout", commands: "run", value: "TIME", meaning: "end the command after this time, such as 10m, with exit code 124", set: one(setTimeout)},
 	{name: "tty", commands: "run", negated: true, initial: "a terminal if standard input and output are one",
 		meaning: "run the command on a terminal of its own, or on pipes", set: setTTY},
-	{name: "json", commands: "run", once: true, meaning: "print events instead of the output: one JSON object a line, with output in base64",
+	{name: "check", commands: "patch", once: true, meaning: "say whether the patch can be applied without a question, and change nothing",
+		set: yes(func(c *config) *bool { return &c.check })},
+	{name: "json", commands: "run patch", once: true, meaning: "print JSON: run prints events instead of the output, one object a line, with output in base64, and patch one object",
 		set: yes(func(c *config) *bool { return &c.json })},
 	{name: "no-login-shell", commands: "mcp", meaning: "do not run scripts in login shells, and refuse calls that ask for one",
 		set: yes(func(c *config) *bool { return &c.noLoginShell })},
