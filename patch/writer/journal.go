@@ -56,9 +56,9 @@ func newRecord(job Job) (*record, error) {
 	}
 	id := rand.Text()
 	r := &record{Version: version, ID: id, Policy: job.Policy, Protected: job.Protected}
-	named := map[string]int{}
+	at := map[string]int{}
 	for i, c := range job.Plan.Changes {
-		named[c.Named] = i
+		at[c.Path] = i
 	}
 	for i, c := range job.Plan.Changes {
 		stamp, known := job.Looked.stamps[c.Path]
@@ -66,17 +66,17 @@ func newRecord(job Job) (*record, error) {
 			return nil, refused(c.Path, "it was not looked at; read it first")
 		}
 		n := &child.Change{Path: c.Path, Stamp: stamp, Exists: c.Old != nil, Remove: c.New == nil, Like: -1,
-			InPlace: c.Named != "" && c.Named != c.Path, Temp: child.TempPrefix + id[:16] + "-" + strconv.Itoa(i)}
+			InPlace: job.Looked.Files[c.Named].Link != "" && c.Named != c.Path, Temp: child.TempPrefix + id[:16] + "-" + strconv.Itoa(i)}
 		if c.Old != nil {
 			n.Old, n.Link = c.Old.Data, c.Old.Link
 		}
 		if c.New != nil {
-			n.New, n.Mode, n.Created = c.New.Data, uint32(c.New.Mode.Perm()), c.New.Created && c.Old == nil
-			if c.Old != nil && (c.New.Created || c.New.Mode.Perm() == c.Old.Mode.Perm()) {
+			n.New, n.Mode, n.Created = c.New.Data, uint32(c.New.Mode.Perm()), c.New.Created
+			if c.Old != nil && c.Old.Link == "" && (c.New.Created || c.New.Mode.Perm() == c.Old.Mode.Perm()) {
 				n.Mode = stamp.Mode & 0o7777
 			}
 		}
-		if from, moved := named[c.From]; moved && c.From != "" && c.Old == nil && job.Plan.Changes[from].New == nil {
+		if from, moved := at[c.From]; moved && c.Old == nil && job.Plan.Changes[from].New == nil {
 			n.Like = from
 		}
 		r.Changes = append(r.Changes, n)

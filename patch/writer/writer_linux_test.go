@@ -50,15 +50,20 @@ func TestWhatIsReadIsWhatIsThere(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		looked := m.look(t, dir, dir+"/file", dir+"/link", dir+"/dangling", dir+"/up/file", dir+"/loop", dir+"/file/below", dir+"/no/such")
+		if err := os.Symlink("file", dir+"/tofile"); err != nil {
+			t.Fatal(err)
+		}
+		looked := m.look(t, dir, dir+"/dangling/below/x", dir+"/tofile/x", dir+"/file", dir+"/link", dir+"/dangling", dir+"/up/file", dir+"/loop", dir+"/file/below", dir+"/no/such")
 		for name, want := range map[string]patch.File{
-			"":            {Kind: patch.Directory},
-			"/file":       {Kind: patch.Regular, Data: []byte("text"), Mode: 0o644},
-			"/link":       {Kind: patch.Regular, Data: []byte("text"), Leads: "/file", Link: "file", Mode: 0o644},
-			"/dangling":   {Kind: patch.Absent, Leads: "/sub/none", Link: "sub/none"},
-			"/up/file":    {Kind: patch.Regular, Data: []byte("text"), Place: "/file", Leads: "/file", Mode: 0o644},
-			"/file/below": {Kind: patch.Absent, Blocked: "/file"},
-			"/no/such":    {Kind: patch.Absent},
+			"":                  {Kind: patch.Directory},
+			"/file":             {Kind: patch.Regular, Data: []byte("text"), Mode: 0o644},
+			"/link":             {Kind: patch.Regular, Data: []byte("text"), Leads: "/file", Link: "file", Mode: 0o644},
+			"/dangling":         {Kind: patch.Absent, Leads: "/sub/none", Link: "sub/none", Blocked: "/sub"},
+			"/up/file":          {Kind: patch.Regular, Data: []byte("text"), Place: "/file", Leads: "/file", Mode: 0o644},
+			"/file/below":       {Kind: patch.Absent, Blocked: "/file"},
+			"/dangling/below/x": {Kind: patch.Absent, Place: "/sub/none/below/x", Blocked: "/dangling"},
+			"/tofile/x":         {Kind: patch.Absent, Place: "/file/x", Blocked: "/file"},
+			"/no/such":          {Kind: patch.Absent},
 		} {
 			got := looked.Files[dir+name]
 			if want.Place == "" {
@@ -134,4 +139,19 @@ func empty(t testing.TB, dir string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A link may be removed and a file put in its place.
+func TestAFileTakesThePlaceOfALink(t *testing.T) {
+	levels(t, policy(), func(t *testing.T, dir string, m machine) {
+		put(t, dir+"/target", "stays\n")
+		if err := os.Symlink("target", dir+"/name"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.apply(t, patch.Change{Path: dir + "/name", Named: dir + "/name", Old: &patch.Content{Link: "target"},
+			New: &patch.Content{Data: []byte("new\n"), Created: true}}); err != nil {
+			t.Fatal(err)
+		}
+		same(t, dir, map[string]string{"target": "stays\n", "name": "new\n"})
+	})
 }

@@ -88,7 +88,8 @@ func crashes() []crash {
 			put(t, dir+"/a", "old a")
 			put(t, dir+"/gone", "gone")
 			put(t, dir+"/from", "moved")
-			if err := os.Symlink("none", dir+"/link"); err != nil {
+			put(t, dir+"/turned", "was a file")
+			if err := errors.Join(os.Symlink("none", dir+"/link"), os.Symlink("a", dir+"/tofile")); err != nil {
 				t.Fatal(err)
 			}
 		}, func(dir string) []patch.Change {
@@ -96,7 +97,10 @@ func crashes() []crash {
 				{Path: dir + "/new/deep/b", New: &patch.Content{Data: []byte("new b"), Created: true}},
 				{Path: dir + "/a", Old: file("old a"), New: file("new a, and longer")},
 				{Path: dir + "/gone", Old: file("gone")},
+				{Path: dir + "/turned", Old: file("was a file")},
+				{Path: dir + "/turned/into/dir", New: &patch.Content{Data: []byte("in a directory"), Created: true}},
 				{Path: dir + "/link", Old: &patch.Content{Link: "none"}},
+				{Path: dir + "/tofile", Old: &patch.Content{Link: "a"}, New: &patch.Content{Data: []byte("now a file"), Created: true}},
 				{Path: dir + "/new/to", New: file("moved, changed"), From: dir + "/from"},
 				{Path: dir + "/from", Named: dir + "/from", Old: file("moved")},
 			}

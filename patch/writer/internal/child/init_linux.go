@@ -48,8 +48,7 @@ func checkGreeting() error {
 
 // serve answers requests until their end.
 func serve(r io.Reader, w io.Writer) error {
-	t := &transaction{}
-	total := 0
+	t, total := &transaction{}, 0
 	for {
 		var request Request
 		if err := Receive(r, &request); err == io.EOF {
@@ -76,9 +75,12 @@ func serve(r io.Reader, w io.Writer) error {
 			continue
 		case request.Prepare != nil:
 			t.protect(request.Prepare.Protected)
-			reply.Prepared, reply.Failed = t.prepare()
+			if reply.Prepared, reply.Failed = t.prepare(); reply.Failed != nil {
+				t, total = &transaction{}, 0
+			}
 		case request.Commit:
 			reply.Report = t.commit()
+			t, total = &transaction{}, 0
 		case request.Recover != nil:
 			t.made = request.Recover.Made
 			t.protect(request.Recover.Protected)
@@ -86,6 +88,7 @@ func serve(r io.Reader, w io.Writer) error {
 				return errors.New("the request does not fit the changes")
 			}
 			reply.Report = t.settle(undecided)
+			t, total = &transaction{}, 0
 		default:
 			return errors.New("the request is empty")
 		}

@@ -78,7 +78,7 @@ type Change struct {
 	New     []byte
 	Remove  bool // nothing is to be there
 	Mode    uint32
-	Created bool // the mode is what the kernel gives a new file
+	Created bool // it is a new file, even if another one was there: owner and mode are what the kernel gives it; Mode is for a file in place
 	InPlace bool // it is not to be exchanged
 	Like    int  // the change whose old file has owner and attributes for a new one; -1 for none
 	Temp    string

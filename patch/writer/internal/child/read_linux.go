@@ -43,8 +43,7 @@ func (f *File) look(limit int64) error {
 	}
 	dir, err := follow.Path(path.Dir(f.Path))
 	if errors.Is(err, unix.ENOTDIR) {
-		f.Blocked = blocked(path.Dir(f.Path))
-		return nil
+		return f.block(blocked(path.Dir(f.Path)))
 	}
 	if err != nil {
 		return err
@@ -54,12 +53,12 @@ func (f *File) look(limit int64) error {
 	f.Leads = f.Place
 	switch {
 	case len(dir.Below) > 0:
+		f.Blocked = blocked(path.Dir(f.Path))
 		f.At.Dir, err = existing(dir.Path)
 		f.End = f.At
 		return err
 	case !dir.Directory():
-		f.Blocked = dir.Path
-		return nil
+		return f.block(dir.Path)
 	}
 	f.At.Dir = Dir{dir.Path, ID{dir.Device, dir.Inode}}
 	fd := int(dir.File.Fd())
@@ -85,6 +84,14 @@ func (f *File) look(limit int64) error {
 	return f.behind(limit)
 }
 
+// block says what stands on the way. The patch may remove it, so the directory around it counts.
+func (f *File) block(at string) (err error) {
+	f.Blocked = at
+	f.At.Dir, err = existing(path.Dir(at))
+	f.End = f.At
+	return err
+}
+
 // behind looks at what the link leads to.
 func (f *File) behind(limit int64) error {
 	end, err := follow.Path(f.Place)
@@ -98,6 +105,9 @@ func (f *File) behind(limit int64) error {
 	}
 	defer end.Close()
 	f.Leads = end.Path
+	if len(end.Below) > 1 { // nothing makes directories behind a link
+		f.Blocked = path.Dir(end.Path)
+	}
 	if f.End.Dir, err = existing(path.Dir(end.Path)); err != nil || len(end.Below) > 0 {
 		return err
 	}
@@ -158,7 +168,7 @@ func contents(fd int, size int64) ([]byte, error) {
 	}
 }
 
-// blocked is the nearest file on the way to a directory.
+// blocked is what stands on the way where a path needs a directory: a file, or a link to nothing. It is empty if nothing does.
 func blocked(dir string) string {
 	for ; dir != "/"; dir = path.Dir(dir) {
 		end, err := follow.Path(dir)
@@ -166,11 +176,21 @@ func blocked(dir string) string {
 			continue
 		}
 		end.Close()
-		if !end.Directory() {
+		if len(end.Below) == 0 {
+			if end.Directory() {
+				return ""
+			}
 			return end.Path
 		}
+		if at, err := follow.Path(path.Dir(dir)); err == nil {
+			at.Close()
+			place := path.Join(at.Path, path.Base(dir))
+			if _, err := linkText(unix.AT_FDCWD, place); err == nil && len(at.Below) == 0 {
+				return place
+			}
+		}
 	}
-	return dir
+	return ""
 }
 
 // existing is the deepest directory on a path without links that exists.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"path"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -66,10 +68,8 @@ func (t *transaction) settle(to direction) []Result {
 		if states[i] != torn {
 			t.resolve(i, states[i], to, &report[i])
 		}
-	}
-	if to == undo {
-		for _, c := range t.changes {
-			t.removeDirectories(c)
+		if to == undo { // before the changes before it, which may have removed a file that stood there
+			t.removeDirectories(t.changes[i])
 		}
 	}
 	return report
@@ -94,7 +94,7 @@ func (t *transaction) resolve(i int, state found, to direction, result *Result) 
 		}
 		return t.undo(dir, name, i, c, state)
 	})
-	if err == unix.ENOENT && state == untouched { // its directory was never made
+	if state == untouched && (err == unix.ENOENT || t.late(c) && errors.Is(err, unix.ENOTDIR)) { // its directory was never made
 		err = nil
 	}
 	switch {
@@ -133,6 +133,11 @@ func (t *transaction) find(i int, c *Change) (state found, err error) {
 		if err != nil && err != unix.ENOENT {
 			return err
 		}
+		if c.Remove && err == nil && now.Mode&unix.S_IFMT == unix.S_IFDIR && slices.ContainsFunc(t.changes, func(below *Change) bool {
+			return strings.HasPrefix(below.Path, c.Path+"/")
+		}) { // the directory that was made in its place
+			err = unix.ENOENT
+		}
 		temp, missing := look(dir, c.Temp)
 		isTemp := missing == nil && c.Exists && temp.ID == c.Stamp.ID
 		switch {
@@ -160,7 +165,7 @@ func (t *transaction) find(i int, c *Change) (state found, err error) {
 		}
 		return nil
 	})
-	if err == unix.ENOENT && !c.Exists {
+	if !c.Exists && (err == unix.ENOENT || t.late(c) && errors.Is(err, unix.ENOTDIR)) {
 		err = nil
 	}
 	return state, err
@@ -199,7 +204,7 @@ func (c *Change) compare(dir int, name string) found {
 // isNew reports whether the file at a name is the one that was made for a change.
 func (t *transaction) isNew(i, dir int, name string) bool {
 	c := t.changes[i]
-	if now, err := look(dir, name); err != nil || t.made != nil && now.ID != t.made[i].ID {
+	if now, err := look(dir, name); err != nil || t.made != nil && now.ID != t.made[i].ID && !t.late(c) {
 		return false
 	}
 	data, err := regularAt(dir, name, len(c.New))
@@ -300,7 +305,7 @@ func (t *transaction) discard(dir, i int, c *Change) error {
 	if c.Exists && temp.ID == c.Stamp.ID || c.Remove {
 		return left
 	}
-	if t.made != nil {
+	if t.made != nil && !t.late(c) {
 		if temp.ID != t.made[i].ID {
 			return left
 		}

@@ -2,8 +2,11 @@ package child
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +32,9 @@ func (t *transaction) prepare() ([]Made, *Failed) {
 	t.made = make([]Made, len(t.changes))
 	for _, step := range []func(int, *Change) error{t.write, t.sync} { // all are on their way to the disk before the first is waited for
 		for i, c := range t.changes {
+			if t.late(c) {
+				continue
+			}
 			if err := step(i, c); err != nil {
 				t.settle(undo)
 				return nil, &Failed{c.Path, cause(err)}
@@ -87,11 +93,11 @@ func (t *transaction) walk(dir string, seen Dir) (fd int, missing []string, err 
 		}
 		_ = unix.Close(fd)
 		at = path.Join(at, names[0])
-		switch {
-		case err == unix.ENOTDIR || err == unix.ELOOP:
-			return -1, nil, errors.New(at + " is no directory any more")
-		case err != nil:
-			return -1, nil, err
+		if err == unix.ELOOP {
+			err = unix.ENOTDIR
+		}
+		if err != nil {
+			return -1, nil, &os.PathError{Op: "open", Path: at, Err: err}
 		}
 		fd = next
 	}
@@ -134,6 +140,12 @@ func (t *transaction) guarded(name string, id ID) error {
 		}
 	}
 	return nil
+}
+
+// late reports whether a change has to wait until another one has removed the file that stands where its directory will be. Which file
+// is then made for it the journal does not know; its content has to do.
+func (t *transaction) late(c *Change) bool {
+	return slices.ContainsFunc(t.changes, func(other *Change) bool { return other.Remove && strings.HasPrefix(c.Path, other.Path+"/") })
 }
 
 // in calls do with the directory of a change, which it makes if it is to.
@@ -182,7 +194,7 @@ func (t *transaction) check(c *Change) error {
 		}
 		return err
 	})
-	if err == unix.ENOENT && !c.Exists { // its directory is missing
+	if !c.Exists && (err == unix.ENOENT || t.late(c) && errors.Is(err, unix.ENOTDIR)) { // its directory is missing
 		return t.guarded(c.Path, ID{})
 	}
 	return err
@@ -261,11 +273,11 @@ func (t *transaction) write(i int, c *Change) error {
 		if old >= 0 {
 			defer unix.Close(old)
 		}
-		if c.Exists && (c.InPlace || cannotExchange(dir, name, old)) {
+		if old >= 0 && (c.InPlace || cannotExchange(dir, name, old, c.Created)) {
 			return overwritable(c)
 		}
 		file, err := create(dir, c)
-		if c.Exists && (err == unix.EACCES || err == unix.EPERM || err == unix.EROFS) {
+		if old >= 0 && (err == unix.EACCES || err == unix.EPERM || err == unix.EROFS) {
 			return overwritable(c)
 		}
 		if err != nil {
@@ -281,7 +293,7 @@ func (t *transaction) write(i int, c *Change) error {
 			return err
 		}
 		if !t.keep(c, file, old) {
-			if c.Exists {
+			if old >= 0 {
 				t.made[i] = Made{}
 				return errors.Join(unlink(dir, c.Temp), overwritable(c))
 			}
@@ -323,9 +335,9 @@ func create(dir int, c *Change) (int, error) {
 
 // cannotExchange reports whether an exchange would lose something, or is refused by the kernel: other names of the file, or a
 // directory where only the owners of files may rename them, or a mount.
-func cannotExchange(dir int, name string, old int) bool {
+func cannotExchange(dir int, name string, old int, created bool) bool {
 	var file, in unix.Stat_t
-	return unix.Fstat(old, &file) != nil || unix.Fstat(dir, &in) != nil || file.Nlink > 1 || in.Mode&unix.S_ISVTX != 0 || mounted(dir, name)
+	return unix.Fstat(old, &file) != nil || unix.Fstat(dir, &in) != nil || file.Nlink > 1 && !created || in.Mode&unix.S_ISVTX != 0 || mounted(dir, name)
 }
 
 // mounted reports whether a name is the place of a mount.
@@ -348,6 +360,9 @@ func overwritable(c *Change) error {
 
 // keep gives a new file the owner, mode and attributes that it is to have, and reports whether it has them.
 func (t *transaction) keep(c *Change, file, old int) bool {
+	if c.Created {
+		return true
+	}
 	like := old
 	if like < 0 && c.Like >= 0 && c.Like < len(t.changes) {
 		from := t.changes[c.Like]
@@ -359,7 +374,7 @@ func (t *transaction) keep(c *Change, file, old int) bool {
 		}
 	}
 	if like < 0 {
-		return c.Created || chmod(file, c.Mode&0o7777) == nil
+		return chmod(file, c.Mode&0o7777) == nil
 	}
 	var want, has unix.Stat_t
 	if unix.Fstat(like, &want) != nil || unix.Fstat(file, &has) != nil {
@@ -417,6 +432,11 @@ func attributes(fd int) (map[string]string, bool) {
 
 // put brings a change to its place.
 func (t *transaction) put(i int, c *Change) error {
+	if t.late(c) {
+		if err := cmp.Or(t.write(i, c), t.sync(i, c)); err != nil {
+			return err
+		}
+	}
 	return t.in(c, false, func(dir int, name string) error {
 		switch {
 		case c.Remove:
@@ -428,11 +448,13 @@ func (t *transaction) put(i int, c *Change) error {
 			if err != nil {
 				return err
 			}
-			_ = unix.Close(old)
+			if old >= 0 { // and not a link
+				_ = unix.Close(old)
+			}
 			if err = exchange(dir, name, c.Temp); err == nil {
 				return t.stillOld(dir, c, func() error { return exchange(dir, name, c.Temp) })
 			}
-			if err != unix.EINVAL && err != unix.ENOSYS && err != unix.EBUSY {
+			if old < 0 || err != unix.EINVAL && err != unix.ENOSYS && err != unix.EBUSY {
 				return err
 			}
 			if err := errors.Join(unlink(dir, c.Temp), overwritable(c)); err != nil { // this file system cannot exchange names
