@@ -70,16 +70,6 @@ func (v *supervisor) abandonLeft(e *entry) {
 	}
 }
 
-// takeoverOverdue goes on without a child whose end was not reported.
-func (v *supervisor) takeoverOverdue(e *entry) {
-	e.attempt.disowned = true
-	if e.attempt.child != nil && e.attempt.tree == nil {
-		report := shared.NotEnded(e.info.PID, []string{e.info.Label})
-		e.attempt.tree = &report
-	}
-	v.carryOut(e.endLeft())
-}
-
 // leave answers everyone when the supervisor itself ends. If processes are left, it crashed, perhaps at a message that
 // owed something, or was stopped by force; those whose actors live send their last messages themselves. It answers all
 // the calls it knows of, even those that a process may be answering just now: a caller takes the first answer.

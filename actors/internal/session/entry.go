@@ -88,8 +88,6 @@ type attempt struct {
 	unborn bool                // the latest attempt has no child, and gets none
 	status messages.ExitStatus // of the leader
 	tree   *messages.TreeReport
-	// disowned says that the end of the child is not waited for any more.
-	disowned bool
 }
 
 // learn notes an event of the child.
@@ -111,10 +109,18 @@ func (a *attempt) fail(number int) {
 	}
 }
 
-// gone reports whether no child lives, or can be born, as far as anybody will say.
+// disown goes on without a child whose end was not reported, and without one that may still be born.
+func (a *attempt) disown(pid int, label string) {
+	a.number, a.unborn = a.begun, true
+	if a.child != nil && a.tree == nil {
+		a.tree = new(shared.NotEnded(pid, []string{label}))
+	}
+}
+
+// gone reports whether no child lives, or can be born.
 func (a *attempt) gone() bool {
 	switch {
-	case a.begun == 0 || a.disowned:
+	case a.begun == 0:
 		return true
 	case a.number < a.begun:
 		return false // a spawner is at work

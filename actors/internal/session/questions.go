@@ -17,16 +17,12 @@ type questions struct {
 
 // question is the part of a process in that.
 type question struct {
-	came  time.Time         // when its call was received
 	open  bool              // a verdict is awaited
 	waits *protocol.Consult // for the plans of earlier commands; nil if none does
 }
 
 // join takes in a new command.
-func (q *questions) join(e *entry) {
-	e.question.came = time.Now()
-	q.queue = append(q.queue, e)
-}
+func (q *questions) join(e *entry) { q.queue = append(q.queue, e) }
 
 // ask opens a question.
 func (q *questions) ask(e *entry, m protocol.Consult) []effect {
@@ -58,7 +54,7 @@ func (q *questions) overdue() []effect {
 func (q *questions) serve() (do []effect) {
 	for len(q.queue) > 0 {
 		e := q.queue[0]
-		left := q.patience - time.Since(e.question.came)
+		left := q.patience - time.Since(e.info.Began)
 		if e.question.waits == nil && left > 0 {
 			if !q.timed && slices.ContainsFunc(q.queue, func(other *entry) bool { return other.question.waits != nil }) {
 				q.timed = true

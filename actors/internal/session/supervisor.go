@@ -188,7 +188,8 @@ func (v *supervisor) handle(message any) {
 	case teardownOver:
 		v.carryOut(v.teardowns.release(m.entry))
 	case takeoverOverdue:
-		v.takeoverOverdue(m.entry)
+		m.entry.attempt.disown(m.entry.info.PID, m.entry.info.Label)
+		v.carryOut(m.entry.endLeft())
 	default:
 		v.ctx.Unexpected()
 	}

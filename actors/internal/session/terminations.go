@@ -42,11 +42,11 @@ func (t *terminations) serve() (do []effect) {
 }
 
 // outcome is the answer to a termination of several that is over.
-func (s *termination) outcome() any {
-	if len(s.survivors) == 0 {
+func (t *termination) outcome() any {
+	if len(t.survivors) == 0 {
 		return protocol.Done{}
 	}
-	first := s.survivors[0]
+	first := t.survivors[0]
 	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "end processes", Subject: first.Name,
-		Detail: fmt.Sprintf("%d processes may live, the first with the pid %d: %s; their records name all", len(s.survivors), first.PID, first.Why)}
+		Detail: fmt.Sprintf("%d processes may live, the first with the pid %d: %s; their records name all", len(t.survivors), first.PID, first.Why)}
 }
