@@ -52,13 +52,17 @@
 //
 // [Session.Exec] waits until the command ends or its yield time is over, and then answers with the output so far. The
 // process lives on; [Session.Poll] and [Session.Write] wait for more. Each answer has the output since the last one. Output
-// does not end a wait early. The exit of the leader does, even if background children live on: the answer says how many there
+// does not end a wait early, unless the call says so: see [messages.Until]. The exit of the leader does, even if background children live on: the answer says how many there
 // are, and whether they are being ended. If the leader exits as the yield time ends, the call waits up to 1 s more for output
 // that is still coming, as it may from another machine.
 //
 //	Exec               250 ms to 30 s, 10 s by default
 //	Write              250 ms to 30 s, 250 ms by default
 //	Poll               5 s to SessionOptions.LongestPoll, 5 s by default; with NoTimeout until the end
+//
+// A call with a messages.Until also ends when the program waits for input, when output matches a pattern, or when no more output comes. Its
+// yield may be as long as that of a poll, and is 10 s by default, 5 s for a poll. Result.Met says why it has ended. Who waits for input is read
+// from the kernel, never from prompts; where that cannot be known, the session gets one ExecNotice, and calls end with their yields.
 //
 // Every number that a caller may leave out is a pointer: nil means the default. A yield outside of its bounds is brought to the
 // nearest one; a negative number is refused by name.

@@ -47,8 +47,10 @@ type ExecCommand struct {
 	// Limits bound what the command may use, in addition to the session's limits.
 	Limits Limits `json:"limits,omitzero"`
 	// Yield is how long the call waits for the end before it answers with the output so far. Nil means DefaultExecYield; other
-	// values are brought between MinYield and MaxYield.
+	// values are brought between MinYield and MaxYield, or with an Until the session's bound for polls.
 	Yield *time.Duration `json:"yieldNs,omitempty"`
+	// Until lets the call answer earlier, when there is a reason.
+	Until *Until `json:"until,omitempty"`
 	// MaxOutputTokens and MaxOutputBytes bound the output in Result.OutputText, a token being 4 bytes; zero means no output. The
 	// tightest bound holds, including the session's. If both are nil, DefaultOutputTokens is one.
 	MaxOutputTokens *int `json:"maxOutputTokens,omitempty"`
@@ -109,6 +111,8 @@ type Result struct {
 	Limit Limit        `json:"limit,omitempty"` // with TerminatedByLimit, if it is known which
 	// Waiting says what a command that has not started waits for; empty if it waits for nothing.
 	Waiting string `json:"waiting,omitempty"`
+	// Met says why a call with an Until was answered; nil without one.
+	Met *Met `json:"met,omitempty"`
 	// Denial says that the sandbox stopped the command; nil means that it did not, or that this is not known.
 	Denial *Denial `json:"denial,omitempty"`
 	// Patch is set if the command was a call of apply_patch and nothing else: it was applied as by ApplyPatch, and no process was started.

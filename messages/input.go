@@ -9,8 +9,11 @@ import "time"
 type WriteStdin struct {
 	Process ProcessID `json:"process"`
 	Bytes   []byte    `json:"bytes,omitempty"`
-	// Yield is how long to wait: nil means DefaultWriteYield; see WriteYield and PollYield for the bounds.
+	// Yield is how long to wait: nil means DefaultWriteYield, or with an Until DefaultExecYield; see WriteYield and PollYield for the
+	// bounds. With an Until, the upper one is that of a poll.
 	Yield *time.Duration `json:"yieldNs,omitempty"`
+	// Until lets the call answer earlier, when there is a reason that came after its bytes were taken.
+	Until *Until `json:"until,omitempty"`
 	// MaxOutputTokens and MaxOutputBytes are those of ExecCommand.
 	MaxOutputTokens *int `json:"maxOutputTokens,omitempty"`
 	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
@@ -39,6 +42,8 @@ type Poll struct {
 	Process ProcessID `json:"process"`
 	// Yield is how long to wait, at least MinPoll; nil means MinPoll.
 	Yield *time.Duration `json:"yieldNs,omitempty"`
+	// Until lets the call answer earlier, when there is a reason. Then the least yield is MinYield.
+	Until *Until `json:"until,omitempty"`
 	// NoTimeout answers only when the process has ended. Yield must then be nil.
 	NoTimeout bool `json:"noTimeout,omitempty"`
 	// MaxOutputTokens and MaxOutputBytes are those of ExecCommand.

@@ -1,10 +1,18 @@
 package messages
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // ExecYield is how long an ExecCommand waits; nil means the default.
 func ExecYield(requested *time.Duration) time.Duration {
 	return min(max(or(requested, DefaultExecYield), MinYield), MaxYield)
+}
+
+// UntilYield is how long a call waits at most that has an Until: it may wait as long as a poll.
+func UntilYield(requested *time.Duration, longest time.Duration) time.Duration {
+	return min(max(or(requested, DefaultExecYield), MinYield), max(longest, MaxYield))
 }
 
 // WriteYield is how long a WriteStdin with bytes waits.
@@ -26,7 +34,7 @@ func or(said *time.Duration, unsaid time.Duration) time.Duration {
 
 // Check returns an error for a number that its field cannot have.
 func (m ExecCommand) Check() error {
-	if err := m.Limits.Check(); err != nil {
+	if err := cmp.Or(m.Limits.Check(), m.Until.check("exec")); err != nil {
 		return err
 	}
 	return notNegative("exec", number("yield", m.Yield), number("grace", m.Grace), number("maxOutputTokens", m.MaxOutputTokens),
@@ -50,8 +58,13 @@ func (m WriteStdin) Check() error {
 		return contradiction("write", "noWait", "a call that does not wait cannot say how long to wait; leave one of the two out")
 	case m.NoTimeout && (len(m.Bytes) > 0 || m.UntilTaken):
 		return contradiction("write", "noTimeout", "only a call that writes nothing can wait without end; write first, and then wait")
+	case m.Until != nil && (m.NoWait || m.UntilTaken):
+		return contradiction("write", "until", "a call that does not wait for output cannot wait for a reason; leave one of the two out")
 	case m.Repeatable && !m.UntilTaken:
 		return contradiction("write", "repeatable", "input that a second attempt may read again must wait until it is taken; let the write wait for that, or leave this out")
+	}
+	if err := m.Until.check("write"); err != nil {
+		return err
 	}
 	return notNegative("write", number("yield", m.Yield), number("patience", m.Patience),
 		number("maxOutputTokens", m.MaxOutputTokens), number("maxOutputBytes", m.MaxOutputBytes))
@@ -61,6 +74,9 @@ func (m WriteStdin) Check() error {
 func (m Poll) Check() error {
 	if m.NoTimeout && m.Yield != nil {
 		return yieldWithoutEnd("poll")
+	}
+	if err := m.Until.check("poll"); err != nil {
+		return err
 	}
 	return notNegative("poll", number("yield", m.Yield), number("maxOutputTokens", m.MaxOutputTokens),
 		number("maxOutputBytes", m.MaxOutputBytes))

@@ -37,6 +37,7 @@ var rooms = map[string][]string{
 
 	// Each actor has a room of its own, which knows the others by their messages.
 	"actors/internal/system":   {"messages", "internal"},
+	"actors/internal/pattern":  {"messages"},
 	"actors/internal/output":   {"messages", "bus", "ptyio"},
 	"actors/internal/shared":   {"messages", "bus", "ptyio", "policy", "policy/command", "policy/rules", "internal"},
 	"actors/internal/protocol": {"messages", "bus", "ptyio", "policy", "policy/rules", "actors/internal/output", "actors/internal/shared"},
@@ -45,7 +46,7 @@ var rooms = map[string][]string{
 	"actors/internal/wait":     {"messages", "actors/internal/protocol", "actors/internal/system"},
 	"actors/internal/patching": {"messages", "ptyio", "policy", "internal", "actors/internal/protocol", "actors/internal/shared", "actors/internal/system"},
 	"actors/internal/process": {"messages", "bus", "ptyio", "sandbox", "policy", "policy/command",
-		"actors/internal/protocol", "actors/internal/output", "actors/internal/shared", "actors/internal/system", "internal"},
+		"actors/internal/pattern", "actors/internal/protocol", "actors/internal/output", "actors/internal/shared", "actors/internal/system", "internal"},
 	"actors/internal/session": {"messages", "bus", "ptyio", "policy", "policy/rules", "internal",
 		"actors/internal/process", "actors/internal/approval", "actors/internal/wait", "actors/internal/patching",
 		"actors/internal/protocol", "actors/internal/output", "actors/internal/shared", "actors/internal/system"},

@@ -39,6 +39,7 @@ type call struct {
 	write  *write              // of a writeCall
 	read   messages.ReadOutput // of a readCall
 	op     string              // of a jobCall, for errors
+	until  *condition          // what ends the call early; nil for nothing
 }
 
 // waits reports whether the call's answer is a Result, with the output that has not been taken yet.
@@ -85,6 +86,7 @@ func (p *process) answer(c *call, reply any) {
 		return
 	}
 	c.clock.stop()
+	c.until.stop()
 	p.calls = slices.Delete(p.calls, i, i+1)
 	p.reply(c.Caller, reply)
 	if c.write != nil {

@@ -70,6 +70,7 @@ func (p *process) close(record *messages.EndRecord, failure error) {
 		p.finishRunEarly()
 		p.answerFailure(failure)
 	}
+	p.endLooks()
 	p.decision.discard()
 	// The remains of the actor may be kept for a while, and commands can be long.
 	p.output, p.decision, p.attempt, p.run, p.input = output.Feed{}, nil, nil, nil, input{}

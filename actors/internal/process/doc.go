@@ -12,5 +12,6 @@
 //
 // Each call that waits here has its own clock and answers at its yield, independently of the others; the first to answer takes the
 // unread output. Only a waiting write first waits for the waiting writes before it. A question holds the clock of the call that is
-// asked about, and no other. An actor that crashes hands its obligations over to its session.
+// asked about, and no other. A call may also have a condition: looks at the child and comparisons with a pattern are made in goroutines while such
+// a call waits, and report by message; the looks are the rarer, the longer nothing happens. An actor that crashes hands its obligations over to its session.
 package process

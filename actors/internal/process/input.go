@@ -59,6 +59,9 @@ func (p *process) write(from protocol.Caller, m messages.WriteStdin) {
 	c := &call{Caller: from, kind: writeCall, budget: p.settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes),
 		write: &write{bytes: m.Bytes, patience: messages.DefaultWritePatience, untilTaken: m.UntilTaken || m.NoWait, repeatable: m.Repeatable}}
 	c.clock.left, c.clock.endless = messages.WriteYield(m.Yield), c.write.untilTaken
+	if c.until = newCondition(m.Until); c.until != nil {
+		c.clock.left = messages.UntilYield(m.Yield, p.settings.LongestPoll)
+	}
 	if m.Patience != nil {
 		c.write.patience = *m.Patience
 	}
@@ -203,6 +206,7 @@ func (p *process) beginWrite(c *call, do func(child ptyio.Child, done func(int, 
 	w.sent, w.number = true, p.input.last
 	p.input.sent = append(p.input.sent, w)
 	c.clock.run(p.ctx, c.Call)
+	p.watch(c)
 	self, sys, number := p.ctx.Self(), p.ctx.System(), w.number // the callback must not touch the actor
 	prompt := p.attempt.calls.prompt
 	p.attempt.calls.do(p, job{write: number, do: func(child ptyio.Child) error {

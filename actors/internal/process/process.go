@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/actors/internal/output"
+	"github.com/execbus/execbus/actors/internal/pattern"
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
@@ -30,7 +31,9 @@ type process struct {
 	calls    []*call // that wait, in the order in which they came
 	paused   int     // PauseYields not yet resumed
 	input    input
-	run      *run // of a run to the end; nil otherwise
+	looking  looking
+	outputAt time.Time // when output came last
+	run      *run      // of a run to the end; nil otherwise
 	ending   ending
 
 	size      messages.Size    // of the terminal; zero without one
@@ -137,8 +140,18 @@ func (p *process) handle(message any) {
 	case flushHeld:
 		p.output.Flush(m.stream)
 		p.serveReaders()
+		p.compareOutput()
 	case wrote:
 		p.wrote(m)
+		p.happened()
+	case compared:
+		p.compared(m)
+	case quietOver:
+		p.quietOver(m.call)
+	case lookNow:
+		p.lookNow()
+	case looked:
+		p.looked(m)
 	case runTimeout:
 		p.runTimedOut()
 	case jobDone:
@@ -178,9 +191,13 @@ func (p *process) begin(from protocol.Caller) {
 		c.kind, c.clock.endless = startCall, true
 	default:
 		c.clock.left = messages.ExecYield(p.command.Yield)
+		if c.until = newCondition(p.command.Until); c.until != nil {
+			c.clock.left = messages.UntilYield(p.command.Yield, p.settings.LongestPoll)
+		}
 	}
 	p.await(c)
 	c.clock.run(p.ctx, c.Call)
+	p.watch(c)
 	p.advance(&planning{})
 }
 
@@ -194,6 +211,7 @@ func (p *process) endEvent() protocol.EndEvent {
 
 // handOver hands the obligations of a crashing actor to the supervisor, which also knows the child.
 func (p *process) handOver(at any) {
+	p.endLooks()
 	var child ptyio.Child
 	if p.attempt != nil && p.attempt.calls != nil {
 		child = p.attempt.calls.child
@@ -212,6 +230,7 @@ func (p *process) handOver(at any) {
 // leave is called when the actor stops. The process has not ended then only if the supervisor is gone. In that case the
 // supervisor has answered the calls, and nobody else can publish the end.
 func (p *process) leave() {
+	p.endLooks()
 	if _, over := p.state.(*closed); over || p.state == nil {
 		return
 	}
@@ -253,7 +272,24 @@ type (
 		attempt int
 		err     error
 	}
-	flushHeld    struct{ stream messages.Stream }
+	flushHeld struct{ stream messages.Stream }
+	// compared says whether output matches the pattern of a call.
+	compared struct {
+		call  protocol.CallID
+		by    *pattern.Matcher
+		end   int64 // of the match
+		found bool
+	}
+	quietOver struct{ call protocol.CallID }
+	lookNow   struct{}
+	// looked says what a child waits for.
+	looked struct {
+		attempt int
+		written uint64 // the newest write when the look began
+		awaited *messages.AwaitedInput
+		err     error
+		cost    time.Duration
+	}
 	dropOutput   struct{ attempt int }
 	judgeNow     struct{ attempt int }
 	runTimeout   struct{}

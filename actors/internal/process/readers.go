@@ -25,12 +25,14 @@ func (p *process) newOutput() output.Feed {
 func (p *process) received(batch ptyio.Output) {
 	p.output.Receive(batch)
 	p.serveReaders()
+	p.outputCame()
 }
 
 // flushAll hands on the bytes that are held back.
 func (p *process) flushAll() {
 	p.output.FlushAll()
 	p.serveReaders()
+	p.compareOutput()
 }
 
 // readOutput answers a ReadOutput at once, or when there is output after the position where it begins.

@@ -115,8 +115,12 @@ func (p *process) signal(child *childCalls, from protocol.Caller, m messages.Sig
 func (p *process) poll(from protocol.Caller, m messages.Poll) {
 	c := &call{Caller: from, kind: pollCall, budget: p.settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes)}
 	c.clock.left, c.clock.endless = messages.PollYield(m.Yield, p.settings.LongestPoll), m.NoTimeout
+	if c.until = newCondition(m.Until); c.until != nil && m.Yield != nil {
+		c.clock.left = messages.UntilYield(m.Yield, p.settings.LongestPoll)
+	}
 	p.await(c)
 	c.clock.run(p.ctx, c.Call)
+	p.watch(c)
 	p.step() // the leader may have exited, and the exit may not have been reported
 }
 

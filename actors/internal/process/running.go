@@ -39,7 +39,7 @@ func (s *running) name() messages.ProcessState {
 	return messages.StateRunning
 }
 
-func (*running) enter(*process) {}
+func (*running) enter(p *process) { p.happened() }
 
 func (s *running) receive(p *process, message any) bool {
 	switch m := message.(type) {
@@ -74,6 +74,7 @@ func (s *running) event(p *process, m protocol.ChildEvent) bool {
 		p.born(e, m.PID)
 		p.tellProgress()
 		p.catchUp()
+		p.happened()
 		return true
 	}
 	if s.stage == respawning {
@@ -211,6 +212,7 @@ func (s *running) again(p *process) {
 	p.output.Unread.Drain() // an answer is about one attempt; events, the log and the transcript have all
 	p.run.clear()
 	p.armRun()
+	p.rewatch()
 	p.decision.launch.Sandbox = nil
 	p.attempt.calls.leave(p)
 	p.spawn()

@@ -39,9 +39,15 @@ type Dependencies struct {
 	// Patience is how long a host's own code may take; zero fields mean the defaults.
 	Patience Patience
 
+	// Looking holds a token for each process that is being looked at until it waits for input, up to MaxLooking. Looks are the rarer, the more
+	// there are.
+	Looking chan struct{}
 	// Asked holds a token for each plan that a host's own spawner is asked about; see MaxAsked.
 	Asked chan struct{}
 }
+
+// MaxLooking bounds what counts as being looked at.
+const MaxLooking = 1 << 16
 
 // MaxAsked bounds the plans about which a host's own spawner and its Resolver are asked at once. A spawner that never
 // answers costs that many goroutines; after that, no command that needs it starts.
@@ -70,6 +76,7 @@ func (s Dependencies) WithDefaults() *Dependencies {
 	s.RecordBytes = cmp.Or(s.RecordBytes, DefaultRecordBytes)
 	s.Teardown = cmp.Or(s.Teardown, DefaultTeardown)
 	s.Asked = make(chan struct{}, MaxAsked)
+	s.Looking = make(chan struct{}, MaxLooking)
 	s.Patience.Spawn = cmp.Or(s.Patience.Spawn, 10*time.Second)
 	s.Patience.Child = cmp.Or(s.Patience.Child, 5*time.Second)
 	s.Patience.End = cmp.Or(s.Patience.End, 10*time.Second)
@@ -83,11 +90,14 @@ type Session struct {
 	*Dependencies
 	SessionID messages.SessionID
 	Logger    *slog.Logger // which names the session
+	// Blind has a token once the session was told that nobody can see what its processes wait for.
+	Blind chan struct{}
 }
 
 // Session is the same for every actor of a session.
 func (s *Dependencies) Session(id messages.SessionID) *Session {
-	return &Session{Dependencies: s, SessionID: id, Logger: s.Logger.With("session", string(id))}
+	return &Session{Dependencies: s, SessionID: id, Logger: s.Logger.With("session", string(id)),
+		Blind: make(chan struct{}, 1)}
 }
 
 // Approver answers questions on a person's behalf. Its context ends when the answer is not wanted any more.

@@ -1,0 +1,15 @@
+// Package pattern finds a pattern in the output of a process, however the output is cut into pieces.
+//
+//	m, err := pattern.New(`listening on \d+`, typed, at) // what was typed into the terminal at an offset, and may be shown
+//	end, found := m.Push(offset, bytes)             // the offset behind the match
+//
+// The pattern is compared with text: without escape sequences and other control characters, and with \n at the end of a line. A Matcher keeps
+// the end of the text, because a match may have begun there: as much as the longest match, or the last line where a match can have no
+// \n, and at most messages.MaxPatternMatch bytes; a longer match may be missed. Assertions such as ^
+// and \b see what came before, also where that is not kept. The end of the text is the end of what has come so far.
+//
+// # What you must not assume
+//
+// That the echo is always known: only if the output begins with what was typed is it left out, as the terminal shows it in line mode, and
+// as line editors that show what they get.
+package pattern
