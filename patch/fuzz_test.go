@@ -8,11 +8,12 @@ import (
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/patch"
+	"github.com/execbus/execbus/tests/patchcases"
 )
 
 // FuzzPlan: nothing panics; what comes out is right for some reason or refused with one.
 func FuzzPlan(f *testing.F) {
-	for _, c := range cases(f) {
+	for _, c := range patchcases.All(f) {
 		if len(c.Patch) < 10_000 {
 			f.Add(string(c.Patch), c.Before["x"].Text, c.Before["y"].Text)
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"unicode"
@@ -12,18 +11,6 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/patch"
 )
-
-func TestTheDocHasARowForEachDifference(t *testing.T) {
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, row := range deliberate {
-		if !strings.Contains(string(doc), "//   - "+row.row+".\n") {
-			t.Errorf("the package doc does not say: %s", row.row)
-		}
-	}
-}
 
 // plan plans a patch for files in /w that are not on the disk.
 func plan(contents map[string]string, text string) (*patch.Plan, error) {

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/execbus/execbus/tests/patchcases"
 )
 
 // Lines that match one another under some comparison only, and lines that mean something in a patch.
@@ -170,7 +172,7 @@ func TestRandomPatchesComeOutAsWithTheProgram(t *testing.T) {
 			if got := tree(t, ours); !maps.Equal(got, files) {
 				t.Fatalf("seed %d: the patch failed and changed something: %q, before %q", seed, got, files)
 			}
-			for _, fact := range facts(t, strings.ReplaceAll(errs.String(), theirs, ours)) {
+			for _, fact := range patchcases.Facts(t, strings.ReplaceAll(errs.String(), theirs, ours)) {
 				if !strings.Contains(stderr, fact) {
 					t.Fatalf("seed %d: the error is %q\nthe program has %q\npatch: %q\nfiles: %q", seed, stderr, errs.String(), text, files)
 				}

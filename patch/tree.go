@@ -61,7 +61,11 @@ func (t *tree) read(paths []string) error {
 		if file.Link != "" && t.names[place] == nil {
 			link := Content{Link: file.Link}
 			is := &contents{Content: link, old: &link}
-			t.names[place] = &name{place: place, leads: leads, obstacle: file.Problem, was: is, is: is}
+			n := &name{place: place, leads: leads, obstacle: file.Problem, was: is, is: is}
+			if leads == place && n.obstacle == "" {
+				n.obstacle = "it is a link that leads nowhere"
+			}
+			t.names[place] = n
 		}
 		if t.names[leads] != nil {
 			continue
