@@ -171,7 +171,7 @@ func (r *record) touches(other *child.Change) bool {
 	return slices.ContainsFunc(r.Changes, func(c *child.Change) bool { return c.Path == other.Path })
 }
 
-// line writes a value with its sum, and waits until the disk has it.
+// line writes a value with its sum.
 func (r *record) line(value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -181,10 +181,8 @@ func (r *record) line(value any) error {
 		return errors.New("the patch is too large for it")
 	}
 	sum := sha256.Sum256(text)
-	if _, err := r.file.Write(slices.Concat([]byte(hex.EncodeToString(sum[:])), []byte{' '}, text, []byte{'\n'})); err != nil {
-		return err
-	}
-	return r.file.Sync()
+	_, err = r.file.Write(slices.Concat([]byte(hex.EncodeToString(sum[:])), []byte{' '}, text, []byte{'\n'}))
+	return err
 }
 
 // prepared writes the second line.

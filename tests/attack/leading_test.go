@@ -82,6 +82,7 @@ func settings() []attack {
 			plant(append(entries, "home/")...)(s)
 			s.Setenv("HOME", s.Work+"/home")
 			s.Setenv("XDG_CONFIG_HOME", "")
+			s.Setenv("XDG_STATE_HOME", "")
 			s.Setenv("EXECBUS_CONFIG", "")
 		}
 	}
@@ -92,7 +93,13 @@ func settings() []attack {
 		}
 	}
 	const config, file = "home/.config/execbus/config.toml", "settings/own.toml"
+	const record = "home/.local/state/execbus/patches/forged.json" // it would make a host write files
 	list := []attack{
+		{name: "settings: forge the record of a patch", setup: home(record + "="), act: func(p places) error { return own(p.Work + "/" + record) }, won: isOwned(record)},
+		{name: "settings: make the journal of patches", setup: home(), act: func(p places) error { return own(p.Work + "/" + record) }, won: isOwned(record)},
+		{name: "settings: replace the journal of patches", setup: home(record + "="), act: func(p places) error {
+			return replace(p.Work+"/home/.local/state", "execbus/patches/forged.json")
+		}, won: isOwned(record)},
 		{name: "settings: write", setup: home(config + "="), act: func(p places) error { return own(p.Work + "/" + config) }, won: isOwned(config)},
 		{name: "settings: make them", setup: home(), act: func(p places) error { return own(p.Work + "/" + config) }, won: isOwned(config)},
 		{name: "settings: make a rule", setup: home(), act: func(p places) error { return own(p.Work + "/home/.config/execbus/rules/default.rules") },
