@@ -222,3 +222,145 @@ func TestAStartMayBeRefusedAfterItsAnswerOnlyIfThatSaysSo(t *testing.T) {
 		}
 	}
 }
+
+// bookkeeping makes a ledger of a session that does not exist, with one command that returns 0. It also returns the
+// complaints so far.
+func bookkeeping(out *flood) (l *ledger, e *entry, complaints func() string) {
+	c := &client{name: "session", host: &host{faults: &faults{say: io.Discard}}}
+	c.ledger = ledger{client: c, entries: map[messages.CallID]*entry{}}
+	e = c.ledger.expect("call", "here", want{codes: []int{0}, output: out})
+	return &c.ledger, e, func() string {
+		all, _ := c.host.faults.all()
+		return strings.Join(all, "\n")
+	}
+}
+
+func TestEventsOutOfPlaceAreFound(t *testing.T) {
+	of := func(process messages.ProcessID) messages.Origin {
+		return messages.Origin{Call: "call", Process: process}
+	}
+	exited := messages.EndRecord{Cause: messages.CauseExited, Status: messages.StatusExited(0)}
+	left := exited
+	left.Tree.Survivors = []messages.Survivor{{PID: 7}}
+	wrong := messages.EndRecord{Cause: messages.CauseExited, Status: messages.StatusExited(7)}
+	start, exit, closed := messages.ExecStarted{Origin: of(1)}, messages.ExecExited{Origin: of(1)}, messages.OutputClosed{Origin: of(1)}
+	end := messages.ExecEnded{Origin: of(1), EndRecord: exited}
+	for complaint, events := range map[string][]messages.Event{
+		"":                         {start, exit, closed, end},
+		"came 2 times":             {start, exit, exit, closed, end},
+		"before its start":         {exit, start, closed, end},
+		"earlier events were of 1": {start, exit, messages.OutputClosed{Origin: of(2)}, messages.ExecEnded{Origin: of(2), EndRecord: exited}},
+		"behind its end":           {start, exit, closed, end, messages.OutputDelta{Origin: of(1)}},
+		"nobody made":              {messages.ExecStarted{Origin: messages.Origin{Call: "other", Process: 1}}},
+		"left survivors":           {start, exit, closed, messages.ExecEnded{Origin: of(1), EndRecord: left}},
+		"cannot have returned":     {start, exit, closed, messages.ExecEnded{Origin: of(1), EndRecord: wrong}},
+	} {
+		l, _, complaints := bookkeeping(nil)
+		for _, event := range events {
+			l.note(event)
+		}
+		found := complaints()
+		if (found == "") != (complaint == "") || !strings.Contains(found, complaint) || strings.Contains(found, "\n") {
+			t.Errorf("%q, want only %q", found, complaint)
+		}
+	}
+}
+
+func TestTheOutputOfAnEndedCommandIsCounted(t *testing.T) {
+	f := flood{lines: 10}
+	all := generate(f)
+	damaged := bytes.Clone(all)
+	damaged[8] = 'x'
+	for complaint, end := range map[string]messages.ExecEnded{
+		"":                            {Transcript: all, Total: f.total()},
+		"has 80 bytes of 79":          {Transcript: all, Total: f.total() - 1},
+		"72 bytes of output, 80 were": {Transcript: all[:72], Total: 72},
+		"at offset 8 stands":          {Transcript: damaged, Total: f.total()},
+	} {
+		l, e, complaints := bookkeeping(&f)
+		e.seen = map[messages.EventKind]int{messages.KindExecStarted: 1, messages.KindExecExited: 1, messages.KindOutputClosed: 1}
+		end.Origin = messages.Origin{Call: "call", Process: 1}
+		end.EndRecord = messages.EndRecord{Cause: messages.CauseExited, Status: messages.StatusExited(0)}
+		l.note(end)
+		if found := complaints(); (found == "") != (complaint == "") || !strings.Contains(found, complaint) {
+			t.Errorf("%q, want %q", found, complaint)
+		}
+	}
+}
+
+func TestAnEndIsOneThatMayBe(t *testing.T) {
+	whole := []messages.EventKind{messages.KindExecStarted, messages.KindExecExited, messages.KindOutputClosed}
+	lost := whole[:1]
+	killed := messages.ExitStatus{Kind: messages.ExitSignal, Number: 9}
+	const disturbed, closing, struck, answered = 1, 2, 4, 8
+	for _, test := range []struct {
+		cause   messages.Cause
+		by      messages.TerminatedBy
+		status  messages.ExitStatus
+		events  []messages.EventKind
+		when    int
+		problem string
+	}{
+		{messages.CauseExited, "", messages.StatusExited(0), whole, answered, ""},
+		{messages.CauseExited, "", messages.StatusExited(2), whole, answered, ""},
+		{messages.CauseExited, "", messages.StatusExited(1), whole, disturbed | struck, "cannot have returned"},
+		{messages.CauseExited, "", killed, whole, 0, "nobody sent it a signal"},
+		{messages.CauseExited, "", killed, whole, struck, ""},
+		{messages.CauseExited, "", killed, whole, disturbed, ""},
+		{messages.CauseTerminated, "host", killed, whole, 0, ""},
+		{messages.CauseTerminated, "", killed, whole, 0, "nobody terminated it"},
+		{messages.CauseTerminated, "host", messages.StatusNone(), whole, 0, "has no status"},
+		{messages.CauseTerminated, "host", messages.StatusNone(), nil, 0, ""},
+		{messages.CauseExited, "", messages.StatusNone(), whole, disturbed, "has exited, but"},
+		{messages.CauseExited, "", messages.StatusExited(0), lost, disturbed, "has exited, but"},
+		{messages.CauseExited, "", messages.ExitStatus{Kind: "odd"}, whole, 0, "no kind of status"},
+		{messages.CauseSpawnFailed, "", messages.StatusNone(), nil, 0, ""},
+		{messages.CauseSpawnFailed, "", messages.StatusNone(), nil, answered, "has started, or had to"},
+		{messages.CauseSpawnFailed, "", messages.StatusNone(), nil, answered | closing, ""},
+		{messages.CauseSpawnFailed, "", messages.StatusNone(), nil, answered | disturbed, ""},
+		{messages.CauseSpawnFailed, "", messages.StatusNone(), whole, disturbed, "has started, or had to"},
+		{messages.CauseRuntimeFailure, "", messages.StatusNone(), nil, 0, "nothing has failed"},
+		{messages.CauseRuntimeFailure, "", messages.StatusNone(), lost, disturbed, ""},
+		{messages.CauseTerminated, "host", killed, lost, 0, "was not told"},
+		{messages.CauseTerminated, "host", killed, whole[:2], 0, "was not told"},
+		{messages.CauseTerminated, "host", killed, lost, disturbed, ""},
+	} {
+		e := newEntry("here", want{codes: []int{0, 2}, struck: test.when&struck != 0}, 0)
+		e.ran = test.when&answered != 0
+		for _, kind := range test.events {
+			e.seen[kind]++
+		}
+		end := messages.ExecEnded{EndRecord: messages.EndRecord{Cause: test.cause, By: test.by, Status: test.status}}
+		got := e.judge(end, test.when&disturbed != 0, test.when&closing != 0)
+		if (got == "") != (test.problem == "") || !strings.Contains(got, test.problem) {
+			t.Errorf("%+v: %q", test, got)
+		}
+	}
+}
+
+// A command that was taken must end; one that was refused must not run.
+func TestALedgerIsSettled(t *testing.T) {
+	started := messages.ExecStarted{Origin: messages.Origin{Call: "call", Process: 1}}
+	ended := messages.ExecEnded{Origin: started.Origin, EndRecord: messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.StatusNone()}}
+	refused := &messages.Error{Code: messages.ErrInvalidRequest}
+	for complaint, happens := range map[string]func(l *ledger, e *entry){
+		"":                  func(l *ledger, e *entry) { l.note(ended) },
+		"it ran as process": func(l *ledger, e *entry) { l.note(started); l.answered(e, refused, false) },
+		"it never started":  func(l *ledger, e *entry) { l.note(ended); l.answered(e, nil, false) },
+	} {
+		l, e, complaints := bookkeeping(nil)
+		happens(l, e)
+		l.settle()
+		if found := complaints(); (found == "") != (complaint == "") || !strings.Contains(found, complaint) {
+			t.Errorf("%q, want %q", found, complaint)
+		}
+		if counts := l.client.host.tally.all(); counts["commands"] != 1 || len(l.entries) != 0 {
+			t.Errorf("%d commands are counted, want 1; %d entries stay", counts["commands"], len(l.entries))
+		}
+	}
+	l, e, complaints := bookkeeping(nil)
+	l.answered(e, refused, false)
+	if l.settle(); complaints() != "" {
+		t.Errorf("of a command that was refused: %q", complaints())
+	}
+}
