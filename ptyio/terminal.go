@@ -10,9 +10,16 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
+// opening holds a token while a terminal is opened. The kernel opens one after the other, and all wait while it enlarges the table of
+// descriptors, which takes milliseconds. Whatever waits in the kernel has a thread, which Go never ends.
+var opening = make(chan struct{}, 1)
+
 // openPTY opens a terminal. Its master does not block, and is not yet on Go's poller.
 func openPTY(size messages.Size) (master int, slave *os.File, err error) {
-	if master, slave, err = openPair(); err != nil {
+	opening <- struct{}{}
+	master, slave, err = openPair()
+	<-opening
+	if err != nil {
 		return -1, nil, err
 	}
 	if err = setSize(master, size); err == nil {
