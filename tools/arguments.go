@@ -141,6 +141,8 @@ func (p parameter) read(raw json.RawMessage) (value any, why string) {
 		return as[[]string](raw, "a list of strings")
 	case permissions:
 		return readPermissions(raw)
+	case condition:
+		return readUntil(raw)
 	}
 	n, why := as[float64](raw, "a number")
 	switch {
@@ -149,7 +151,7 @@ func (p parameter) read(raw json.RawMessage) (value any, why string) {
 	case n < 0:
 		return nil, "it is negative; use zero or more"
 	case p.kind == milliseconds:
-		return time.Duration(min(n, float64(longest/time.Millisecond)) * float64(time.Millisecond)), ""
+		return millis(n), ""
 	case n != math.Trunc(n):
 		return nil, "it is not a whole number"
 	}
@@ -221,6 +223,7 @@ const (
 	milliseconds kind = "milliseconds"
 	texts        kind = "texts"
 	permissions  kind = "permissions" // messages.AdditionalPermissions
+	condition    kind = "condition"   // messages.Until
 )
 
 // parameter is one argument of a tool. Its schema and its parser are made from it.
@@ -248,6 +251,8 @@ func (p parameter) schema() map[string]any {
 		s["type"] = "number"
 	case texts:
 		s["type"], s["items"] = "array", map[string]any{"type": "string"}
+	case condition:
+		s["anyOf"] = untilSchemas()
 	case permissions:
 		paths := map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
 		s["type"], s["additionalProperties"] = "object", false

@@ -41,6 +41,7 @@ func execCommand(options Options) tool {
 		parameter{name: argTTY, kind: flag, about: "Whether to run it on a terminal, so that it can be written to. Default: false, on pipes without input."},
 		parameter{name: argYield, kind: milliseconds, about: fmt.Sprintf("How long to wait for the end before answering with the output so far. Default: %d; other values are brought between %d and %d.",
 			ms(messages.DefaultExecYield), ms(messages.MinYield), ms(messages.MaxYield))},
+		until,
 		maxTokens(session),
 		parameter{name: argSandboxPermissions, kind: text, about: "What the command may do beyond the session's sandbox. Default: use_default.",
 			choices: []string{string(messages.PermissionsUseDefault), string(messages.PermissionsRequireEscalated), string(messages.PermissionsWithAdditional)}},
@@ -90,7 +91,7 @@ func (s *Set) command(call messages.CallID, a arguments) messages.ExecCommand {
 	}
 	return messages.ExecCommand{Call: call, Script: a.text(argCmd), Dir: a.text(argWorkdir), Shell: a.text(argShell),
 		Login: login, TTY: a.flag(argTTY), Merged: !s.options.SeparateStreams, Yield: optional[time.Duration](a, argYield),
-		MaxOutputTokens: optional[int](a, argMaxTokens),
+		Until: untilOf(a), MaxOutputTokens: optional[int](a, argMaxTokens),
 		CommandPolicy: messages.CommandPolicy{
 			SandboxPermissions:    messages.SandboxPermissions(a.text(argSandboxPermissions)),
 			Justification:         a.text(argJustification),

@@ -91,6 +91,9 @@ func notes(r *messages.Result) (all []string) {
 		leader := messages.EndRecord{Status: r.Status, Detail: r.Lost}
 		add("Command: %s", leader.Words())
 	}
+	if r.Met != nil && r.Running {
+		add("%s", metText(r.Met))
+	}
 	if r.Background != nil {
 		add("Background processes: %s", r.Background)
 	}
