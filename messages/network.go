@@ -128,7 +128,8 @@ type Connection struct {
 	Address  netip.AddrPort `json:"address,omitzero"` // what was dialled
 	// Upstream is the proxy that was dialled in the address's stead, without its password.
 	Upstream string `json:"upstream,omitempty"`
-	Allowed  bool   `json:"allowed"`
+	// Allowed says that bytes could pass.
+	Allowed bool `json:"allowed"`
 	// By is the rule or the grant that allowed or forbade it; empty if nothing names the host.
 	By string `json:"by,omitempty"`
 	// Reason says why it was refused, or why it was ended; empty if its two ends closed it.

@@ -35,6 +35,8 @@ var rooms = map[string][]string{
 	"patch/writer": {"patch", "messages", "ptyio", "internal"},
 	"patch":        {"messages", "policy/command"},
 
+	"network": {"messages", "policy/hosts"},
+
 	// Each actor has a room of its own, which knows the others by their messages.
 	"actors/internal/system":   {"messages", "internal"},
 	"actors/internal/pattern":  {"messages"},

@@ -1,0 +1,315 @@
+package network
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/hosts"
+)
+
+// connection is one connection of a command, or one request in plain HTTP, from the request to the record.
+type connection struct {
+	proxy   *Proxy
+	request hosts.Request
+	verdict hosts.Verdict
+	// upstream is the proxy by which the host is reached; nil if there is none.
+	upstream *url.URL
+	record   messages.Connection
+	// cut ends it; set while it is in the table of those that live. why is set by stop, both under the proxy's lock.
+	cut func()
+	why string
+}
+
+func (p *Proxy) begin(request hosts.Request, written string) *connection {
+	c := &connection{proxy: p, request: request}
+	c.record = messages.Connection{Process: request.Process, Host: request.Host.String(), Port: request.Port, Protocol: request.Protocol, Began: time.Now()}
+	if c.record.Host == "" {
+		c.record.Host = messages.Visible(written[:min(len(written), 300)])
+	}
+	return c
+}
+
+// settle decides about the connection: about its name, then about what that leads to.
+func (c *connection) settle(ctx context.Context) error {
+	p := c.proxy
+	v, err := p.judge(ctx, c.request)
+	c.take(v)
+	if err != nil {
+		return err
+	}
+	addresses, err := p.lookup(ctx, c.request.Host)
+	if err != nil {
+		return err
+	}
+	c.request.Addresses, c.request.Own = addresses, p.ownAddresses()
+	v, err = p.judge(ctx, c.request)
+	c.take(v)
+	if err != nil {
+		return err
+	}
+	if p.options.Upstream != nil {
+		scheme := map[messages.HostProtocol]string{messages.HostHTTP: "http"}[v.Protocol]
+		if scheme == "" {
+			scheme = "https"
+		}
+		c.upstream, err = p.options.Upstream(&url.URL{Scheme: scheme, Host: c.request.Host.Authority(c.request.Port)})
+		if err == nil && c.upstream != nil && c.upstream.Scheme != "http" && c.upstream.Scheme != "https" {
+			err = errors.New("its scheme is neither http nor https")
+		}
+		if err != nil {
+			return unreachable(socksFailed, "the upstream proxy cannot be used: %v", err)
+		}
+		if c.upstream != nil {
+			c.record.Upstream = c.upstream.Redacted()
+		}
+	}
+	return nil
+}
+
+// take keeps a verdict. What a tunnel may carry is settled with the first one.
+func (c *connection) take(v hosts.Verdict) {
+	c.verdict, c.request.Protocol, c.record.Protocol, c.record.By, c.record.Suggestion = v, v.Protocol, v.Protocol, v.By, nil
+}
+
+// lookup finds what a host leads to. A name with a dot is never completed with the domains that this machine searches.
+func (p *Proxy) lookup(ctx context.Context, host hosts.Host) ([]netip.Addr, error) {
+	if address, is := host.Address(); is {
+		return []netip.Addr{address}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	type found struct {
+		addresses []netip.Addr
+		err       error
+	}
+	answer := make(chan found, 1) // some resolvers do not heed their context
+	go func() {
+		addresses, err := p.options.Resolver.LookupNetIP(ctx, "ip", absolute(host.String()))
+		answer <- found{addresses, err}
+	}()
+	var f found
+	select {
+	case f = <-answer:
+	case <-ctx.Done():
+		f.err = errors.New("the resolver did not answer in time")
+	}
+	if f.err != nil || len(f.addresses) == 0 {
+		return nil, unreachable(socksHostUnreachable, "%s has no address: %v", host, f.err)
+	}
+	addresses := slices.Clone(f.addresses[:min(len(f.addresses), maxAddresses)])
+	for i := range addresses {
+		addresses[i] = addresses[i].Unmap()
+	}
+	return addresses, nil
+}
+
+func absolute(name string) string {
+	for _, c := range name {
+		if c == '.' {
+			return name + "."
+		}
+	}
+	return name
+}
+
+// ownAddresses are the addresses of this machine, at most a second old.
+func (p *Proxy) ownAddresses() []netip.Addr {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.ownSince) < time.Second {
+		return p.own
+	}
+	interfaces, err := net.InterfaceAddrs()
+	if err != nil {
+		return p.own
+	}
+	var own []netip.Addr
+	for _, a := range interfaces {
+		if n, ok := a.(*net.IPNet); ok {
+			if address, ok := netip.AddrFromSlice(n.IP); ok {
+				own = append(own, address.Unmap())
+			}
+		}
+	}
+	p.own, p.ownSince = own, time.Now()
+	return own
+}
+
+// checkedAddress is the key of the address that a dial was allowed for.
+type checkedAddress struct{}
+
+// sameAddress runs between a socket's birth and its connect: the address must be the one that was allowed.
+func sameAddress(ctx context.Context, _, address string, _ syscall.RawConn) error {
+	allowed, is := ctx.Value(checkedAddress{}).(netip.AddrPort)
+	if !is {
+		return nil // an upstream proxy, which the host's configuration names
+	}
+	if real, err := netip.ParseAddrPort(address); err != nil || netip.AddrPortFrom(real.Addr().Unmap(), real.Port()) != allowed {
+		return fmt.Errorf("the connection would go to %s, and %s was allowed", address, allowed)
+	}
+	return nil
+}
+
+// dial connects to one of the addresses that were allowed, in their order.
+func (c *connection) dial(ctx context.Context) (net.Conn, error) {
+	var last error
+	for _, address := range c.request.Addresses {
+		at := netip.AddrPortFrom(address, c.request.Port)
+		one, cancel := context.WithTimeout(context.WithValue(ctx, checkedAddress{}, at), dialTimeout)
+		conn, err := c.proxy.options.Dial(one, "tcp", at.String())
+		cancel()
+		if err == nil {
+			c.record.Address = at
+			return conn, nil
+		}
+		if last = err; ctx.Err() != nil {
+			break
+		}
+	}
+	code := byte(socksHostUnreachable)
+	if errors.Is(last, syscall.ECONNREFUSED) {
+		code = socksRefused
+	}
+	return nil, unreachable(code, "%s cannot be reached: %v", c.request.Host, last)
+}
+
+// connectUpstream connects to the upstream proxy.
+func (c *connection) connectUpstream(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	port := c.upstream.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[c.upstream.Scheme]
+	}
+	conn, err := c.proxy.options.Dial(ctx, "tcp", net.JoinHostPort(c.upstream.Hostname(), port))
+	if err != nil {
+		return nil, c.upstreamFailed(err)
+	}
+	return conn, nil
+}
+
+func (c *connection) upstreamFailed(err error) error {
+	return unreachable(socksHostUnreachable, "the upstream proxy %s: %v", c.upstream.Redacted(), err)
+}
+
+// dialUpstream connects to the upstream proxy, and lets a tunnel be made to the host by its name.
+func (c *connection) dialUpstream(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout)
+	defer cancel()
+	conn, err := c.connectUpstream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	far := conn
+	if c.upstream.Scheme == "https" {
+		far = tls.Client(conn, &tls.Config{ServerName: c.upstream.Hostname()})
+	}
+	authority := c.request.Host.Authority(c.request.Port)
+	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: authority}, Host: authority, Header: http.Header{"User-Agent": nil}}
+	if user := c.upstream.User; user != nil {
+		password, _ := user.Password()
+		request.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
+	}
+	err = request.Write(far)
+	var response *http.Response
+	reader := bufio.NewReaderSize(far, 4<<10)
+	if err == nil {
+		response, err = http.ReadResponse(reader, request)
+	}
+	if err == nil && response.StatusCode/100 != 2 {
+		err = errors.New(messages.Visible(response.Status))
+	}
+	if err == nil && !stop() {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, c.upstreamFailed(err)
+	}
+	if early, _ := reader.Peek(reader.Buffered()); len(early) > 0 {
+		return &prefixed{far, slices.Clone(early)}, nil
+	}
+	return far, nil
+}
+
+// prefixed is a connection of which some bytes were read already.
+type prefixed struct {
+	net.Conn
+	early []byte
+}
+
+// Read implements io.Reader.
+func (p *prefixed) Read(b []byte) (int, error) {
+	if len(p.early) > 0 {
+		n := copy(b, p.early)
+		p.early = p.early[n:]
+		return n, nil
+	}
+	return p.Conn.Read(b)
+}
+
+// CloseWrite tells the other side that no more bytes come.
+func (p *prefixed) CloseWrite() error { return closeWrite(p.Conn) }
+
+// live puts the connection into the table of those that Update judges again, unless it is refused by now.
+func (c *connection) live(cut func()) error {
+	p := c.proxy
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended.Err() != nil {
+		return errEnded
+	}
+	if v := p.snapshot.Decide(c.request); v.Action != hosts.Allow {
+		return refused(v, "it is no longer allowed: "+v.Text)
+	}
+	c.cut = cut
+	p.live[c] = true
+	return nil
+}
+
+// stop ends a connection that is live. The first reason counts.
+func (c *connection) stop(why string) {
+	p := c.proxy
+	p.mu.Lock()
+	cut := c.cut
+	if c.why == "" {
+		c.why = why
+	}
+	p.mu.Unlock()
+	if cut != nil {
+		cut()
+	}
+}
+
+// end records the connection, with the reason that it was refused or ended for.
+func (c *connection) end(err error) {
+	p := c.proxy
+	p.mu.Lock()
+	delete(p.live, c)
+	stopped := c.why
+	p.mu.Unlock()
+	if r, ok := errors.AsType[*refusal](err); ok {
+		c.record.Suggestion, c.record.Allowed = r.suggestion, false
+	}
+	switch {
+	case stopped != "":
+		c.record.Reason = stopped
+	case err != nil:
+		c.record.Reason = err.Error()
+	}
+	p.recorded(c.record)
+}
