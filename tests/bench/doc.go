@@ -37,6 +37,9 @@
 // tools-exec and mcp-exec: a script in a shell that is not a login shell, through the tool of a model, in this process and in
 // that of "execbus mcp", in turn with Session.Exec.
 //
+// patch-3: a patch that changes three small files by Session.ApplyPatch, confined, in turn with os.WriteFile for each of them. The program
+// that reads and writes is started for each patch, and the contents are on the disk before they are in place.
+//
 // ask: a call of Session.Read for the last byte of a cat that waits.
 //
 // hold-ups: how long a call waits for what other actors do: round trips of echo-session, and calls like those of ask, on one

@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/execbus/execbus"
@@ -33,6 +36,7 @@ func execRows() []row {
 		{name: "exec-isolated-net", about: "exec-result isolated without a network, and without a sandbox", metrics: ratio(4.5), open: confined(messages.AssuranceIsolated, false)},
 		{name: "exec-confined", about: "exec-result confined, and without a sandbox", metrics: ratio(1.2), open: confined(messages.AssuranceConfined, false)},
 		{name: "tools-exec", about: "true in a shell by the tool exec_command, and by Session.Exec", metrics: ratio(1.2), open: throughTools},
+		{name: "patch-3", about: "a patch of three files, confined, and the same writes with os.WriteFile", metrics: []metric{{}, {name: "more", judge: moreMost, limit: 15_000}}, open: patches},
 		{name: "first", about: "the first command of a program: Start, OpenSession and Exec", fresh: true, open: first,
 			metrics: []metric{{unit: milliseconds, judge: most, limit: 6}, {name: "start", of: "start", unit: milliseconds}}},
 	}
@@ -168,6 +172,33 @@ func throughTools(ctx context.Context, s *scope) pair {
 		ours(ctx, took)
 		bare.await(ctx)
 	}}
+}
+
+// patches compares a patch that changes three files with writing them.
+func patches(_ context.Context, s *scope) pair {
+	spawner := s.spawner(sandbox.Options{WithoutNamespaces: true})
+	runtime, _ := s.open(execbus.Options{Spawner: spawner, StateDir: s.directory()}, execbus.SessionOptions{})
+	session, dir := s.inside(runtime, messages.AssuranceConfined, false), s.directory()
+	must(session.UpdateEnvironment(context.Background(), messages.UpdateEnvironment{Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite,
+		WritableRoots: []string{dir}}}))
+	write := func(text string) error {
+		var failed error
+		for _, name := range []string{"a", "b", "c"} {
+			failed = errors.Join(failed, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		}
+		return failed
+	}
+	must(write("old\n"))
+	from, to := "old", "new"
+	return pair{bare: timed(func(context.Context) error { return write(from + "\n") }), turns: s.some(30, 10), ours: timed(func(ctx context.Context) error {
+		text := "*** Begin Patch\n"
+		for _, name := range []string{"a", "b", "c"} {
+			text += "*** Update File: " + filepath.Join(dir, name) + "\n@@\n-" + from + "\n+" + to + "\n"
+		}
+		_, err := session.ApplyPatch(ctx, messages.ApplyPatch{Text: text + "*** End Patch"})
+		from, to = to, from
+		return err
+	})}
 }
 
 // first is measured in a fresh process: later runtimes of a process find the code in memory.
