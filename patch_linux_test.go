@@ -3,6 +3,7 @@ package execbus_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/execserver"
+	"github.com/execbus/execbus/execserver/client"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
@@ -430,4 +433,45 @@ func TestACommandThatIsAPatchIsAppliedAsOne(t *testing.T) {
 		_, err = w.Exec(patient(t), messages.ExecCommand{Script: "cd .. && apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: out\n+x\n*** End Patch\nEOF\n"})
 		wantError(t, err, messages.ErrRejected, "outside of the project")
 	})
+}
+
+// The files are those of the server's machine, which starts the program itself.
+func TestAPatchOnAnotherMachine(t *testing.T) {
+	inner, err := sandbox.New(sandbox.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = inner.Close() })
+	server, err := execserver.NewServer(inner, execserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	near, far := net.Pipe()
+	go func() { _ = server.ServeStream(context.Background(), far, far) }()
+	remote, err := client.Connect(patient(t), near, near, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, dir := t.TempDir(), realDir(t)
+	rt := newRuntime(t, execbus.Options{Spawner: remote, StateDir: state})
+	options := execbus.SessionOptions{Dir: dir, LeastAssurance: messages.AssuranceConfined, Approval: messages.ApprovalPolicy{Mode: messages.ApproveNever},
+		Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true}}
+	session := openSession(t, rt, options)
+	if _, err := session.Exec(patient(t), messages.ExecCommand{Argv: []string{"true"}}); err != nil {
+		t.Skipf("this machine cannot enforce it: %v", err)
+	}
+	result, err := session.ApplyPatch(patient(t), messages.ApplyPatch{Text: "*** Begin Patch\n*** Add File: sub/a\n+x\n*** End Patch"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(dir + "/sub/a"); err != nil || string(got) != "x\n" || len(result.Files) != 1 {
+		t.Errorf("%q, %v, %+v", got, err, result)
+	}
+	if _, err := session.ApplyPatch(patient(t), messages.ApplyPatch{Text: "*** Begin Patch\n*** Add File: ../a\n+x\n*** End Patch"}); err == nil {
+		t.Error("it was written outside")
+	}
+	if left, _ := filepath.Glob(state + "/patches/*/*.json"); len(left) > 0 {
+		t.Error(left)
+	}
 }

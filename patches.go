@@ -79,10 +79,14 @@ func (p *patches) Launch(ctx context.Context, machine ptyio.Resolver) (ptyio.Lau
 }
 
 // journal is that of the patches on a machine. Each machine has its own: what one has left, no program on another can settle.
-func (p *patches) journal(machine ptyio.Resolver) (*writer.Journal, error) {
+func (p *patches) journal(ctx context.Context, machine ptyio.Resolver) (*writer.Journal, error) {
 	dir := p.dir
 	if other, is := machine.(ptyio.Patcher); is {
-		sum := sha256.Sum256([]byte(other.Machine()))
+		name, err := other.Machine(ctx)
+		if err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256([]byte(name))
 		dir = filepath.Join(dir, hex.EncodeToString(sum[:8]))
 	}
 	if p.dir == "" {
@@ -106,7 +110,7 @@ func (p *patches) Parse(m messages.ApplyPatch, dir string) (actors.Patch, error)
 
 // Recover implements actors.Patches.
 func (p *patches) Recover(ctx context.Context, machine ptyio.Resolver, begin actors.BeginPatchProgram) (texts []string) {
-	journal, err := p.journal(machine)
+	journal, err := p.journal(ctx, machine)
 	if err != nil {
 		return nil // writing says so
 	}
@@ -216,7 +220,7 @@ func digest(c *patch.Content) string {
 // Write implements actors.Patch.
 func (p *onePatch) Write(ctx context.Context, machine ptyio.Resolver, program io.ReadWriter, job actors.PatchJob, begin actors.BeginPatchProgram) ([]messages.FileChange, error) {
 	files := fileChanges(p.plan)
-	journal, err := p.journal(machine)
+	journal, err := p.journal(ctx, machine)
 	if err != nil {
 		return files, err
 	}

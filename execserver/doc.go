@@ -60,6 +60,7 @@
 //	       process is kept until its last event is acknowledged
 //	ends   notifications about background children, and about the end of the tree
 //	raw    output as raw bytes in binary frames of a websocket, which is much cheaper than JSON
+//	patches  the server starts a program of its own that reads and writes the files of patches, in the sandbox that the start names
 //
 // # Access
 //

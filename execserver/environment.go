@@ -3,12 +3,15 @@ package execserver
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
 	"github.com/execbus/execbus/messages"
@@ -67,8 +70,19 @@ func machine(ctx context.Context, c *connection, _ wire.Empty) (any, error) {
 		return nil, err
 	}
 	trusted, err := resolver.TrustedDirs(ctx)
-	return wire.MachineResult{UserShell: shell, Environment: append([]string{}, environment...), TrustedDirs: append([]string{}, trusted...)}, err
+	return wire.MachineResult{UserShell: shell, Environment: append([]string{}, environment...), TrustedDirs: append([]string{}, trusted...), Name: machineName()}, err
 }
+
+// machineName tells this machine from others, as far as its host name and its id do.
+var machineName = sync.OnceValue(func() string {
+	host, _ := os.Hostname()
+	id, _ := os.ReadFile("/etc/machine-id")
+	if host+string(id) == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(host + "\x00" + strings.TrimSpace(string(id))))
+	return hex.EncodeToString(sum[:16])
+})
 
 // program finds a program.
 func program(ctx context.Context, c *connection, params wire.ProgramParams) (any, error) {

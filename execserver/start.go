@@ -10,6 +10,7 @@ import (
 
 	"github.com/execbus/execbus/execserver/internal/wire"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/patch/writer"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -145,8 +146,24 @@ func (p *process) launch(ctx context.Context, params wire.StartParams, dir strin
 	if launch.Env, err = p.environment(ctx, params); err != nil {
 		return launch, err
 	}
-	launch.Sandbox, err = p.session.enclosure(ctx, params.Sandbox)
-	return launch, err
+	if launch.Sandbox, err = p.session.enclosure(ctx, params.Sandbox); err != nil || !params.Patches {
+		return launch, err
+	}
+	own, err := patchProgram(ctx, p.session.server.spawner.Resolver())
+	own.Sandbox, own.Events, own.OnLeaderExit, own.Grace = launch.Sandbox, launch.Events, launch.OnLeaderExit, launch.Grace
+	return own, err
+}
+
+// patchProgram is how the program is started that reads and writes the files of patches on this machine.
+func patchProgram(ctx context.Context, machine ptyio.Resolver) (ptyio.Launch, error) {
+	if other, is := machine.(ptyio.Patcher); is {
+		return other.PatchProgram(ctx)
+	}
+	if !ptyio.IsLocal(machine) {
+		return ptyio.Launch{}, &messages.Error{Code: messages.ErrUnsupported, Op: "apply patch", Subject: "files",
+			Detail: "the machine on which the server runs commands has no program that reads and writes them; change the files by commands"}
+	}
+	return writer.Launch()
 }
 
 // environment makes the environment. Without a policy it is exactly the one that the client sends.

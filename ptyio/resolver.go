@@ -48,7 +48,7 @@ type Patcher interface {
 	// why there is none.
 	PatchProgram(ctx context.Context) (Launch, error)
 	// Machine names the machine, always by the same name.
-	Machine() string
+	Machine(ctx context.Context) (string, error)
 }
 
 // IsLocal reports whether a resolver is that of the machine that this process runs on.

@@ -84,6 +84,30 @@ func (r *resolver) Environment(ctx context.Context) ([]string, error) {
 	return append([]string(nil), m.Environment...), nil
 }
 
+// patchProgram stands for the server's own program: a launch with this name and this program starts that, under its own sandbox as any other.
+const patchProgram = "execbus-patch"
+
+// PatchProgram implements ptyio.Patcher.
+func (r *resolver) PatchProgram(context.Context) (ptyio.Launch, error) {
+	if !r.link.has(wire.ExtensionPatches) {
+		return ptyio.Launch{}, &messages.Error{Code: messages.ErrUnsupported, Op: "apply patch", Subject: "files",
+			Detail: "the server has no program that reads and writes them; change the files by commands, or use a server of this version"}
+	}
+	return ptyio.Launch{Argv: []string{patchProgram}, Argv0: patchProgram, Dir: "/"}, nil
+}
+
+// Machine implements ptyio.Patcher.
+func (r *resolver) Machine(ctx context.Context) (string, error) {
+	m, err := r.machine(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case m.Name == "":
+		return "", &messages.Error{Code: messages.ErrUnsupported, Op: "apply patch", Subject: "machine", Detail: "the server does not name its machine; use a server of this version"}
+	}
+	return m.Name, nil
+}
+
 func (r *resolver) TrustedDirs(ctx context.Context) ([]string, error) {
 	m, err := r.machine(ctx)
 	if err != nil {

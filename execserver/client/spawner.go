@@ -56,7 +56,7 @@ type spawner struct {
 
 func newSpawner(dial dialer, name string, times times, limits limits) *spawner {
 	s := &spawner{limits: limits, reading: make(chan struct{}, maxReading), children: map[string]*child{}}
-	s.link = &link{dial: dial, name: name, times: times, wanted: []wire.Extension{wire.ExtensionFlow, wire.ExtensionEnds, wire.ExtensionRaw},
+	s.link = &link{dial: dial, name: name, times: times, wanted: []wire.Extension{wire.ExtensionFlow, wire.ExtensionEnds, wire.ExtensionRaw, wire.ExtensionPatches},
 		notified: s.notified, resumed: s.resumed, lost: s.lost}
 	s.resolver = &resolver{link: s.link}
 	return s
@@ -430,6 +430,7 @@ func (s *spawner) request(launch ptyio.Launch) (*wire.StartParams, error) {
 	if launch.Argv0 != "" {
 		params.Arg0 = &launch.Argv0
 	}
+	params.Patches = launch.Argv0 == patchProgram && launch.Argv[0] == patchProgram
 	if s.link.flow() {
 		extend(params, launch)
 	} else if launch.TTY {

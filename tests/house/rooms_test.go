@@ -58,7 +58,7 @@ var rooms = map[string][]string{
 	"internal":     {},
 	"tools":        {root, "messages"},
 	"mcp":          {root, "messages", "bus", "tools", "internal"},
-	"execserver":   {root, "messages", "bus", "ptyio", "tools", "internal"},
+	"execserver":   {root, "messages", "bus", "ptyio", "patch/writer", "tools", "internal"},
 	"cmd/internal": {"messages"},
 	"cmd/demo":     {root, "messages", "tools", "cmd/internal"},
 	"examples":     {root, "messages", "tools"},

@@ -49,6 +49,7 @@ type MachineResult struct {
 	UserShell   string   `json:"userShell"`
 	Environment []string `json:"environment"`
 	TrustedDirs []string `json:"trustedDirs"`
+	Name        string   `json:"name,omitempty"` // of the machine, always the same; empty if it is not known
 }
 
 // ProgramParams are the parameters of environment/program; ptyio.Resolver explains them.

@@ -47,6 +47,7 @@ type StartParams struct {
 	OnLeaderExit messages.OnLeaderExit `json:"onLeaderExit,omitempty"`
 	GraceMs      *uint32               `json:"graceMs,omitempty"`
 	Limits       *messages.Limits      `json:"limits,omitempty" strict:""`
+	Patches      bool                  `json:"patches,omitempty"` // with ExtensionPatches: the program is the server's own for patches
 }
 
 // EnvPolicy says how the environment is made from the server's. StartParams.Env takes precedence over the result. Without a policy,

@@ -22,6 +22,8 @@ const (
 	ExtensionEnds Extension = "ends"
 	// ExtensionRaw: if the transport can carry arbitrary bytes, process/output comes as raw output instead of JSON with base64.
 	ExtensionRaw Extension = "raw"
+	// ExtensionPatches: the server can start a program of its own that reads and writes the files of patches; see StartParams.Patches.
+	ExtensionPatches Extension = "patches"
 )
 
 // InitializeParams are the parameters of initialize.
