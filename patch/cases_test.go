@@ -29,6 +29,7 @@ func TestTheDocHasARowForEachDifference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Log(patchcases.Table(t))
 	for _, row := range patchcases.Deliberate {
 		if !strings.Contains(string(doc), "//   - "+row.Row+".\n") {
 			t.Errorf("the package doc does not say: %s", row.Row)

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -169,6 +170,8 @@ func Try(t *testing.T, apply func(t *testing.T, dir, text string) (exit int, std
 		maps.Copy(known, row.cases)
 	}
 	for _, c := range All(t) {
+		wanted, deliberate := known[c.Name]
+		delete(known, c.Name)
 		t.Run(c.Name, func(t *testing.T) {
 			dir, err := filepath.EvalSymlinks(t.TempDir())
 			if err != nil {
@@ -184,7 +187,6 @@ func Try(t *testing.T, apply func(t *testing.T, dir, text string) (exit int, std
 				input = *c.Stdin
 			}
 			exit, stdout, stderr := apply(t, filepath.Join(dir, c.Cwd), in(strings.ReplaceAll(input, "$PATCH", string(c.Patch))))
-			wanted, deliberate := known[c.Name]
 			switch {
 			case !deliberate:
 				wanted = outcome{exit: c.Exit, after: c.After}
@@ -193,7 +195,6 @@ func Try(t *testing.T, apply func(t *testing.T, dir, text string) (exit int, std
 			case wanted.after == nil:
 				wanted.after = c.After
 			}
-			delete(known, c.Name)
 			if exit != wanted.exit {
 				t.Errorf("exit %d, want %d: %s", exit, wanted.exit, stderr)
 			}
@@ -217,6 +218,23 @@ func Try(t *testing.T, apply func(t *testing.T, dir, text string) (exit int, std
 	for name := range known {
 		t.Errorf("there is no case %s", name)
 	}
+}
+
+// Table has a line for each case that comes out differently: the patch, what was seen, and what we do.
+func Table(t testing.TB) string {
+	var b strings.Builder
+	seen := map[string]Case{}
+	for _, c := range All(t) {
+		seen[c.Name] = c
+	}
+	for _, row := range Deliberate {
+		fmt.Fprintf(&b, "%s\n", row.Row)
+		for _, name := range slices.Sorted(maps.Keys(row.cases)) {
+			c, ours := seen[name], row.cases[name]
+			fmt.Fprintf(&b, "  %-28s %q\n      seen: exit %d, %q\n      ours: exit %d, … %q …\n", name, c.Patch, c.Exit, c.Stdout+c.Stderr, ours.exit, ours.says)
+		}
+	}
+	return b.String()
 }
 
 // messagesOf are the forms of the messages, and what is to be in ours for each. A number stands for a part of the form.
