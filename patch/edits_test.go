@@ -406,7 +406,12 @@ func TestEditsAgreeWithGitApply(t *testing.T) {
 		if len(real) > 0 && r.IntN(4) > 0 {
 			e = pick(r, real)
 		}
-		if !plainText(e.old) || !plainText(e.now) || e.old == e.now || e.now == "" || e.old == "" {
+		unix := strings.NewReplacer("\r\n", "\n", "\r", "\n")
+		e = edited{unix.Replace(e.old + "\n"), unix.Replace(e.now + "\n")}
+		if seed == 0 {
+			e = edited{"a\nb\n", "a\nc\n"}
+		}
+		if e.old == e.now {
 			continue
 		}
 		dir := t.TempDir()
@@ -416,10 +421,10 @@ func TestEditsAgreeWithGitApply(t *testing.T) {
 			}
 		}
 		diff := exec.Command("git", "diff", "--no-index", "--no-color", "--no-ext-diff", "--text", "f", "g")
-		diff.Dir = dir
+		diff.Dir, diff.Env = dir, append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 		unified, _ := diff.Output() // 1, as they differ
 		apply := exec.Command("git", "apply", "-p1", "--whitespace=nowarn")
-		apply.Dir = dir
+		apply.Dir, apply.Env = dir, diff.Env
 		apply.Stdin = strings.NewReader(strings.NewReplacer("b/g\n", "b/f\n").Replace(string(unified)))
 		if out, err := apply.CombinedOutput(); err != nil {
 			t.Fatalf("seed %d: git apply: %v: %s\n%s", seed, err, out, unified)
