@@ -43,6 +43,18 @@ func (r *records) want(t *testing.T, level, message, key string, value any) {
 	})
 }
 
+// count is how many records begin with a text.
+func (r *records) count(beginning string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, text := range r.kept {
+		if strings.HasPrefix(text, beginning) {
+			n++
+		}
+	}
+	return n
+}
+
 // levels counts the records of each level.
 func (r *records) levels() map[string]int {
 	r.mu.Lock()
@@ -99,6 +111,9 @@ func TestEverydayLogsAreForDebugging(t *testing.T) {
 	logs.want(t, "DEBUG", "process ended", "by", "user")
 	logs.want(t, "DEBUG", "process ended", "cause", "spawn_failed")
 	logs.want(t, "DEBUG", "process ended", "session", session.ID())
+	if n := logs.count("DEBUG process started"); n != 2 {
+		t.Errorf("%d starts of two processes were logged", n)
+	}
 	if levels := logs.levels(); levels["WARN"] > 0 || levels["ERROR"] > 0 {
 		t.Errorf("there is more than debugging: %v", levels)
 	}

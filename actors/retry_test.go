@@ -307,6 +307,35 @@ func TestEndingACommandWhileItsRetryIsAskedAbout(t *testing.T) {
 	}
 }
 
+func TestASecondAttemptIsListedAsRunning(t *testing.T) {
+	s, _ := inSandbox(t, retries, noWrite)
+	s.call(shell(`if [ -n "$CONFINED" ]; then exit 7; fi; echo second; exec sleep 1000`))
+	probe.Expect[messages.OutputDelta](s.events, patience, nil)
+	first := probe.Of[messages.ExecStarted](s.events, nil)[0]
+	if one := s.list()[0]; one.State != messages.StateRunning || one.PID == 0 || one.PID == first.PID {
+		t.Errorf("listed as %+v; the first attempt had the pid %d", one, first.PID)
+	}
+}
+
+// Nobody who asks meanwhile learns of an exit that is not the last.
+func TestNoExitIsToldWhileAnotherAttemptIsAskedAbout(t *testing.T) {
+	s, _ := inSandbox(t, asks, noWrite)
+	command := shell(stoppable)
+	command.OpenStdin = true
+	call := s.call(command)
+	q := s.question()
+	poll := s.call(messages.Poll{Process: q.Process, NoTimeout: true})
+	s.call(messages.WriteStdin{Process: q.Process, Bytes: []byte("x"), Repeatable: true, UntilTaken: true}) // it ends the poll
+	if got := poll.result(); !got.Running || got.Status != messages.StatusNone() {
+		t.Errorf("polled %+v", got)
+	}
+	if err := s.decide(q.ID, messages.Decision{Kind: messages.DecisionApproved}); err != nil {
+		t.Error(err)
+	}
+	call.reply()
+	s.theEnd()
+}
+
 func TestASecondAttemptThatCannotStart(t *testing.T) {
 	s, sandbox := inSandbox(t, retries, noWrite)
 	s.seam.before = func(_ context.Context, launch ptyio.Launch) error {

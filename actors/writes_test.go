@@ -35,7 +35,8 @@ func TestAWriteThatIsNotTakenKeepsItsYield(t *testing.T) {
 			much := s.call(messages.WriteStdin{Process: id, Bytes: make([]byte, ptyio.MaxPendingInput), Patience: new(time.Hour)})
 			more := s.call(messages.WriteStdin{Process: id, Bytes: []byte("x"), Patience: new(time.Hour)})
 			_, err := more.reply()
-			if full := wantError(t, "a write over the bound", err, messages.ErrInputFull); full.Op != "write" {
+			if full := wantError(t, "a write over the bound", err, messages.ErrInputFull); full.Op != "write" ||
+				!strings.HasPrefix(full.Detail, fmt.Sprintf("1 writes with %d bytes wait", ptyio.MaxPendingInput)) {
 				t.Errorf("%+v", full)
 			}
 			ids[tty], writes[tty] = id, much

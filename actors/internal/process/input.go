@@ -228,9 +228,6 @@ func (p *process) nextWrite(c *call) {
 		in.held = slices.Delete(in.held, i, i+1)
 		in.pending -= len(c.write.bytes)
 	}
-	if _, over := p.state.(*closed); over {
-		return // all are answered
-	}
 	p.sendHeld()
 }
 
