@@ -65,6 +65,17 @@ func TestHost(t *testing.T) {
 	s.restored()
 }
 
+// What the shell says after the end begins on a line of its own, and not behind what was typed.
+func TestTheEndLeavesTheLineThatIsTyped(t *testing.T) {
+	t.Parallel()
+	s := sit(t)
+	s.send("half a line")
+	s.expect("half a line")
+	s.signal(s.demo(), syscall.SIGTERM)
+	s.expect(`\nthe demo ended with: 143\n`)
+	s.restored()
+}
+
 // What is typed behind the Enter key is for the command, until it has ended and the prompt is shown again.
 const (
 	prompts = `(?s:.*?)demo> `

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 
@@ -77,6 +78,41 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
+// A sample is so many turns of each way; there are at least three, or a single one in a process of its own.
+func TestWaysTakeTurns(t *testing.T) {
+	way := func(value float64) loop {
+		return func(_ context.Context, took series) { took.add("", value) }
+	}
+	for _, test := range []struct {
+		fresh   bool
+		p       pair
+		samples int
+		turns   int
+	}{
+		{false, pair{bare: way(1), ours: way(2), turns: 4}, 3, 4},
+		{false, pair{ours: way(2)}, 3, 1},
+		{true, pair{bare: way(1), ours: way(2)}, 1, 1},
+	} {
+		all := row{fresh: test.fresh}.samples(t.Context(), &scope{bench: &bench{}}, test.p)
+		for i, value := range []float64{2, 1} { // ours come first
+			if i == 1 && test.p.bare == nil {
+				if all[1] != nil {
+					t.Errorf("%v of a way that there is not", all[1])
+				}
+				continue
+			}
+			if len(all[i]) != test.samples {
+				t.Errorf("%d samples, want %d", len(all[i]), test.samples)
+			}
+			for _, one := range all[i] {
+				if took := one[""]; len(took) != test.turns || took[0] != value {
+					t.Errorf("a sample of %v, want %d times %v", took, test.turns, value)
+				}
+			}
+		}
+	}
+}
+
 func TestTheExitCodeSaysTheWorst(t *testing.T) {
 	for want, lines := range map[int][]line{
 		harness.ExitOK:     {{Verdict: kept}, {Verdict: "-"}},
@@ -131,6 +167,13 @@ func TestUsage(t *testing.T) {
 		}
 		if listed := strings.Count(out.String(), "\n"); test.args == "-list" && listed != len(rows()) {
 			t.Errorf("%d rows are listed of %d", listed, len(rows()))
+		}
+		for _, r := range rows() {
+			for _, m := range r.metrics {
+				if limit := m.limitText(); test.args == "-list" && m.judge != inform && !strings.Contains(out.String(), limit) {
+					t.Errorf("%s: the limit %q is not listed", r.name, limit)
+				}
+			}
 		}
 	}
 }

@@ -263,6 +263,55 @@ func TestEventsOutOfPlaceAreFound(t *testing.T) {
 		if (found == "") != (complaint == "") || !strings.Contains(found, complaint) || strings.Contains(found, "\n") {
 			t.Errorf("%q, want only %q", found, complaint)
 		}
+		if n := l.client.host.tally.all()["ended: exited"]; complaint == "" && n != 1 {
+			t.Errorf("%d ends are counted, want 1", n)
+		}
+	}
+}
+
+func TestASubscriberOfAFloodMissesNothing(t *testing.T) {
+	f := flood{lines: 2000}
+	all := generate(f)
+	for complaint, event := range map[string]messages.Event{
+		"": messages.OutputDelta{Seq: 3, Offset: 16, Bytes: all[16:24]},
+		"delta 4 at offset 16, want delta 3 at 16": messages.OutputDelta{Seq: 4, Offset: 16, Bytes: all[16:24]},
+		"delta 3 at offset 24, want delta 3 at 16": messages.OutputDelta{Seq: 3, Offset: 24, Bytes: all[24:32]},
+		"a delta of 0 bytes":                       messages.OutputDelta{Seq: 3, Offset: 16},
+		"a delta of 8193 bytes":                    messages.OutputDelta{Seq: 3, Offset: 16, Bytes: all[16 : 16+messages.MaxOutputDelta+1]},
+		"at offset 16 stands":                      messages.OutputDelta{Seq: 3, Offset: 16, Bytes: all[24:32]},
+		"a gap from 8 to 24":                       messages.Gap{First: 8, End: 24, Deltas: 2, Inputs: 1},
+		"a gap from 16 to 16":                      messages.Gap{First: 16, End: 16, Deltas: 1},
+		"of 0 deltas":                              messages.Gap{First: 16, End: 24},
+		"told of 16 bytes":                         messages.ExecEnded{Total: 24},
+	} {
+		follows := follower{flood: f, pos: 16, seq: 2}
+		err := follows.see(event, &tally{})
+		if found := fmt.Sprint(err); (err == nil) != (complaint == "") || !strings.Contains(found, complaint) {
+			t.Errorf("%T: %v, want %q", event, err, complaint)
+		}
+	}
+	follows := follower{flood: f, pos: 16, seq: 2, leave: 3}
+	for _, event := range []messages.Event{messages.Gap{Inputs: 1, InputBytes: 3}, messages.Gap{First: 16, End: 32, Deltas: 2},
+		messages.OutputDelta{Seq: 5, Offset: 32, Bytes: all[32:33]}} {
+		if err := follows.see(event, &tally{}); err != nil {
+			t.Error(err)
+		}
+	}
+	if follows.pos != 33 || follows.seq != 5 || !follows.done {
+		t.Errorf("it is at byte %d, delta %d, done: %t", follows.pos, follows.seq, follows.done)
+	}
+}
+
+func TestAProcessOfTheRunIsKnownByItsEnvironment(t *testing.T) {
+	environment, err := os.ReadFile("/proc/self/environ")
+	first, _, _ := bytes.Cut(environment, []byte{0})
+	if err != nil || len(first) == 0 {
+		t.Skipf("this process has no environment that the kernel shows (%v)", err)
+	}
+	for mark, want := range map[string]bool{string(first): true, string(first) + "x": false, string(first[1:]): false} {
+		if w := (&watcher{mark: []byte(mark)}); w.marked(os.Getpid()) != want {
+			t.Errorf("%q is a variable of this process: %t, want %t", mark, !want, want)
+		}
 	}
 }
 
