@@ -29,7 +29,7 @@ func openOwn(t *testing.T, options execbus.Options) (*execbus.Runtime, *execbus.
 func TestTheStateDirectoryHasAnEntryWhileThereIsAWarden(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	rt, session := openOwn(t, execbus.Options{StateDir: state})
-	entries := func() []string { found, _ := filepath.Glob(filepath.Join(state, "*")); return found }
+	entries := func() []string { found, _ := filepath.Glob(filepath.Join(state, "warden-*")); return found }
 	if found := entries(); len(found) != 1 {
 		t.Errorf("before the first command: %v", found)
 	}
