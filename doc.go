@@ -61,7 +61,7 @@
 //	Poll               5 s to SessionOptions.LongestPoll, 5 s by default; with NoTimeout until the end
 //
 // A call with a messages.Until also ends when the program waits for input, when output matches a pattern, or when no more output comes. Its
-// yield may be as long as that of a poll, and is 10 s by default, 5 s for a poll. Result.Met says why it has ended. Who waits for input is read
+// yield may be as long as that of a poll, and is 10 s by default, 5 s for a poll. Result.Met says why it has ended. That a program waits for input is read
 // from the kernel, never from prompts; where that cannot be known, the session gets one ExecNotice, and calls end with their yields.
 //
 // Every number that a caller may leave out is a pointer: nil means the default. A yield outside of its bounds is brought to the
@@ -131,6 +131,18 @@
 // second attempt, and messages.Denial.NoRetry says so.
 // SessionOptions.LeastAssurance says how much of a sandbox policy must be enforced; package sandbox says what can be.
 // [Session.UpdateEnvironment] changes the policies for later commands.
+//
+// # Patches
+//
+// [Session.ApplyPatch] applies a patch, and so does Session.Exec for a command that is nothing but a call of apply_patch. Package patch has the
+// language, and package policy says what is asked about. The files are read and written by a program in the session's sandbox, at its level:
+// this executable, started again; on another machine it is the server's. So a patch can do what a command can, and an approval adds the
+// directories of the files that were asked about. All of it is done, or nothing: if the program or the host is killed, the next patch
+// or [Runtime.RecoverPatches] brings the files to one side, by a journal in Options.StateDir or in ~/.local/state/execbus.
+//
+// The patches of a session are applied one after the other, in the order of the calls, at most 64 of them wait, and one waits while another is
+// asked about. Their programs have no slot of the session and no limits but those of package patch. A patch whose call is cancelled while it
+// is written is finished. [messages.PatchApplied] or [messages.PatchFailed] is published for each call.
 //
 // # Owners
 //

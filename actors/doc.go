@@ -6,6 +6,7 @@
 //	└── session             one for each session: the table of processes and calls, slots, records, take-over of a crashed process
 //	    ├── approval        questions to a person, one at a time; grants
 //	    ├── process         one for each command: states, attempts, the clocks of calls, input
+//	    ├── patching        one for each call that applies a patch
 //	    └── wait            one for each call over several processes
 //
 // Each is a package below internal that knows the others only by the messages in package protocol. Package output is what a process
@@ -43,6 +44,11 @@
 //
 // Rules are values. The rulebook hands new ones to the runtime's actor, which sends them to every session before it sends the
 // answer: a caller that has the answer finds them in force.
+//
+// # One patch
+//
+// ApplyPatch ──▶ a session ──▶ an actor of package patching for the call, which begins when the patches before it are over. It asks by Consult,
+// as a process does, and the Verdict comes to it. What it does with files is the business of Dependencies.Patches.
 //
 // # When an actor crashes
 //
