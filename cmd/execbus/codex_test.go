@@ -19,15 +19,22 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
-// model is a scripted model: it starts a command that becomes cat, writes to it, and is done.
+// model is a scripted model: it starts a command that becomes cat, writes to it, and is done; or it makes its own calls.
 type model struct {
-	namespace string   // of the tools that it calls
-	command   string   // the command before it becomes cat
-	sandbox   string   // of the client; empty means danger-full-access
-	dir       string   // where the client works; empty means a new directory
-	machines  string   // the client's file environments.toml; empty means none
-	offered   []string // the names of the tools that the client offers it, without those in namespaces
-	told      []string // the outputs of its calls, as the client reported them, newest last
+	calls     []scripted // two; nil: those with cat
+	namespace string     // of the tools that it calls
+	command   string     // the command before it becomes cat
+	sandbox   string     // of the client; empty means danger-full-access
+	dir       string     // where the client works; empty means a new directory
+	machines  string     // the client's file environments.toml; empty means none
+	offered   []string   // the names of the tools that the client offers it, without those in namespaces
+	told      []string   // the outputs of its calls, as the client reported them, newest last
+}
+
+// scripted is a call of a tool.
+type scripted struct {
+	name      string
+	arguments map[string]any
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -60,10 +67,12 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return item
 	}
 	var item any
-	switch len(m.told) {
-	case 0:
+	switch n := len(m.told); {
+	case n < len(m.calls):
+		item = call(m.calls[n].name, m.calls[n].arguments)
+	case n == 0:
 		item = call("exec_command", map[string]any{"cmd": m.command + "; exec cat", "tty": true, "yield_time_ms": 250})
-	case 1:
+	case n == 1 && m.calls == nil:
 		id := regexp.MustCompile(`(?i)session[_ ]id\W+(\d+)`).FindStringSubmatch(m.told[0])
 		if id == nil {
 			id = []string{"", "0"}
@@ -147,6 +156,18 @@ func TestTheConfigurationsForCodexWork(t *testing.T) {
 	m.turn(t, blocks[0][1], path)
 	if all := strings.Join(m.told, ""); !strings.Contains(all, "from execbus 42") || !strings.Contains(all, `moin\\r\\n`) || slices.Contains(m.offered, "exec_command") {
 		t.Errorf("the model was offered %q and told %q", m.offered, m.told)
+	}
+	patch := func(was, is string) string {
+		return "*** Begin Patch\n*** Update File: file\n@@\n-" + was + "\n+" + is + "\n*** End Patch"
+	}
+	m = &model{namespace: "mcp__execbus", dir: t.TempDir(), sandbox: "workspace-write", calls: []scripted{{"apply_patch", map[string]any{"input": patch("one", "two")}},
+		{"exec_command", map[string]any{"cmd": "apply_patch <<'EOF'\n" + patch("two", "three") + "\nEOF"}}}}
+	if err := os.WriteFile(filepath.Join(m.dir, "file"), []byte("one\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.turn(t, blocks[0][1], path, "HOME="+t.TempDir())
+	if got, err := os.ReadFile(filepath.Join(m.dir, "file")); err != nil || string(got) != "three\n" || strings.Count(strings.Join(m.told, ""), "Success. Updated") < 2 {
+		t.Errorf("%q, %v; the model was told %q", got, err, m.told)
 	}
 	m = &model{command: "cat /proc/$PPID/comm", machines: blocks[1][1]}
 	m.turn(t, "", path)
