@@ -141,7 +141,7 @@ func (t *tree) behind(o Operation, path string) (*name, error) {
 		return nil, t.fail(o, path, "%s", n.obstacle)
 	}
 	for _, gone := range t.unlinked {
-		if gone != n && gone.leads == n.leads {
+		if gone.leads == n.leads {
 			return nil, t.fail(o, path, "it leads to %s, perhaps by the link %s, which the patch removes before; split the patch",
 				messages.Visible(n.leads), messages.Visible(gone.place))
 		}
