@@ -213,6 +213,22 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// What is added to or looked up in a long list or a big dict costs no reading of all of it.
+func TestLongListsAndBigDictsAreUsable(t *testing.T) {
+	for _, source := range []string{
+		"x = []\nfor i in range(2000):\n  x.append('a')\nprefix_rule([x[1999]])",
+		"x = []\nfor i in range(2000):\n  x += ['a']\nprefix_rule([x[1999]])",
+		"d = {str(i): 'a' for i in range(300)}\nx = [1 for i in range(600) if str(i) in d]\nprefix_rule([d[str(len(x) - 1)]])",
+		"d = {str(i): 'a' for i in range(300)}\nx = [d.get(str(i)) for i in range(600)]\nprefix_rule([x[299]])",
+		"d = {}\nfor i in range(100):\n  d |= {str(i): 'a'}\nprefix_rule([d['99']])",
+		"s = set()\nfor i in range(600):\n  s.add(i)\nprefix_rule(['a' if len(s) == 600 and 5 in s else 'b'])",
+	} {
+		if got := said(parse(t, source), "a"); got != "allow a" {
+			t.Errorf("%s\n%q", source, got)
+		}
+	}
+}
+
 func TestALargeFileOfEverydayRules(t *testing.T) {
 	var source strings.Builder
 	for i := range 2000 {
