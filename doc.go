@@ -60,9 +60,9 @@
 //	Write              250 ms to 30 s, 250 ms by default
 //	Poll               5 s to SessionOptions.LongestPoll, 5 s by default; with NoTimeout until the end
 //
-// A call with a messages.Until also ends when the program waits for input, when output matches a pattern, or when no more output comes. Its
-// yield may be as long as that of a poll, and is 10 s by default, 5 s for a poll. Result.Met says why it has ended. That a program waits for input is read
-// from the kernel, never from prompts; where that cannot be known, the session gets one ExecNotice, and calls end with their yields.
+// A call with a messages.Until also ends when the program waits for input, when it listens on a TCP port, when output matches a pattern, or
+// when no more output comes. Its yield may be as long as that of a poll, and is 10 s by default, 5 s for a poll. Result.Met says why it has
+// ended. That a program waits for input is read from the kernel, never from prompts; where that cannot be known, the session gets one ExecNotice, and calls end with their yields.
 //
 // Every number that a caller may leave out is a pointer: nil means the default. A yield outside of its bounds is brought to the
 // nearest one; a negative number is refused by name.

@@ -5,6 +5,9 @@ package execbus_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	osexec "os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +123,40 @@ func TestACallEndsWhenNoMoreOutputComes(t *testing.T) {
 	result, err := session.Exec(patient(t), messages.ExecCommand{Argv: []string{"cat"}, OpenStdin: true, Yield: new(time.Millisecond), Until: &messages.Until{QuietAfterOutput: time.Millisecond}})
 	if err != nil || result.Met.Reason != messages.MetNothing {
 		t.Errorf("without output: %+v, %v", result, err)
+	}
+}
+
+func TestACallEndsWhenAProgramListens(t *testing.T) {
+	if _, err := osexec.LookPath("python3"); err != nil {
+		t.Skip(err)
+	}
+	const server = `import socket, sys, time
+s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1], flush=True)
+sys.stdin.readline(); s.listen(); time.sleep(1000)`
+	session := openSession(t, onWarden(), execbus.SessionOptions{})
+	result, err := session.Exec(patient(t), messages.ExecCommand{Argv: []string{"python3", "-c", server}, OpenStdin: true, Yield: new(forever), Until: &messages.Until{Pattern: `\d\n`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.ParseUint(strings.TrimSpace(string(result.Output)), 10, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := uint16(number)
+	none, err := session.Poll(patient(t), messages.Poll{Process: result.Process, Yield: new(time.Millisecond), Until: &messages.Until{Listening: new(uint16)}})
+	if err != nil || none.Met.Reason != messages.MetNothing {
+		t.Errorf("before it listens: %+v, %v", none, err)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	if got := enter(t, session, result.Process, "go\n", &messages.Until{Listening: &port}).Met; got.Reason != messages.MetListening || got.Address != address {
+		t.Errorf("%+v", got)
+	}
+	other := port - 1
+	if other, err := session.Poll(patient(t), messages.Poll{Process: result.Process, Yield: new(time.Millisecond), Until: &messages.Until{Listening: &other}}); err != nil || other.Met.Reason != messages.MetNothing {
+		t.Errorf("another port: %+v, %v", other, err)
+	}
+	if any, err := session.Poll(patient(t), messages.Poll{Process: result.Process, Yield: new(forever), Until: &messages.Until{Listening: new(uint16)}}); err != nil || any.Met.Address != address {
+		t.Errorf("any port: %+v, %v", any, err)
 	}
 }
 

@@ -14,6 +14,8 @@ type Until struct {
 	// AwaitedInput.
 	AwaitingInput bool `json:"awaitingInput,omitempty"`
 	Guesses       bool `json:"guesses,omitempty"`
+	// Listening ends the call when a program of the process listens on this TCP port; zero stands for any.
+	Listening *uint16 `json:"listening,omitempty"`
 	// Pattern, a regular expression (RE2) of at most MaxPattern bytes, ends the call when the output matches it. It is compared with the text
 	// without escape sequences, in which lines end with \n, from the first byte that no call has taken, or from the offset From. What the
 	// terminal shows of the input of this call does not count. A match of more than MaxPatternMatch bytes may be missed. Output of a
@@ -42,6 +44,7 @@ const (
 	MetAwaitingInput MetReason = "awaiting_input"
 	MetPattern       MetReason = "pattern"
 	MetQuiet         MetReason = "quiet"
+	MetListening     MetReason = "listening"
 	MetNothing       MetReason = "nothing" // the yield was over, or another write came
 )
 
@@ -51,6 +54,8 @@ type Met struct {
 	// Offset is where the match ended, or the end of the output at that time.
 	Offset int64         `json:"offset"`
 	Input  *AwaitedInput `json:"input,omitempty"` // with MetAwaitingInput
+	// Address is where it listens, with MetListening: an IP address and a port.
+	Address string `json:"address,omitempty"`
 }
 
 // String is one phrase.
@@ -62,6 +67,8 @@ func (m *Met) String() string {
 		return "the pattern was found"
 	case MetQuiet:
 		return "no more output came"
+	case MetListening:
+		return "it listens on " + m.Address
 	case MetExit:
 		return "it exited"
 	default:

@@ -1,6 +1,7 @@
 package ptyio
 
 import (
+	"net/netip"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -15,12 +16,24 @@ type Inquirer interface {
 	// there is output that was not delivered: when it returns a program, all output that the program has written before it began to
 	// wait has been delivered. The error is messages.ErrUnsupported if this cannot be known here.
 	AwaitedInput() (*messages.AwaitedInput, error)
+	// Listeners returns the TCP sockets on which members of the tree listen. The error is messages.ErrUnsupported if this cannot be known
+	// here.
+	Listeners() ([]Listener, error)
+}
+
+// Listener is a TCP socket on which a member of a tree listens.
+type Listener struct {
+	Address netip.AddrPort
+	PID     int
+	Program string
 }
 
 // Observer is a Leader that can look at the members of its tree.
 type Observer interface {
 	// Reader finds a member that sleeps until it can read a file; nil if none was found.
 	Reader(file InputFile) (*Reader, error)
+	// Listeners returns the TCP sockets on which members listen.
+	Listeners() ([]Listener, error)
 }
 
 // InputFile identifies the file from which a child reads its input.
@@ -81,6 +94,22 @@ func (c *child) AwaitedInput() (*messages.AwaitedInput, error) {
 	}
 	return &messages.AwaitedInput{Kind: kind, Guess: reader.Guess || reader.Watches && kind != messages.InputKeys,
 		PID: reader.PID, Program: reader.Program}, nil
+}
+
+// Listeners implements Inquirer.
+func (c *child) Listeners() ([]Listener, error) {
+	observer, can := c.leader.(Observer)
+	if !can {
+		return nil, notObserved()
+	}
+	found, err := observer.Listeners()
+	switch {
+	case c.over():
+		return nil, nil
+	case err != nil:
+		return nil, notObserved()
+	}
+	return found, nil
 }
 
 func notObserved() error {

@@ -23,6 +23,8 @@ type observed struct {
 
 func (o *observed) Reader(InputFile) (*Reader, error) { return o.reader(), o.err }
 
+func (*observed) Listeners() ([]Listener, error) { return nil, nil }
+
 func asleep() *Reader {
 	return &Reader{PID: 7, Program: "cat", Still: func() bool { return true }}
 }

@@ -112,7 +112,8 @@
 // A child is an [Inquirer]. AwaitedInput says which member of its tree waits for input, and for which kind: a line, a secret, which is a
 // line that is not shown, or keys. It is read from the kernel and never from prompts, as far as the spawner's leaders are Observers: a
 // member sleeps until it can read the terminal or the pipe, and there is no input that it has not read. All output that came before has been
-// delivered then. Nil may also mean that our reader was looking for output at that moment: ask again.
+// delivered then. Nil may also mean that our reader was looking for output at that moment: ask again. Listeners says on which TCP sockets
+// members listen.
 //
 // # Limits
 //

@@ -28,6 +28,7 @@ func untilSchemas() []any {
 		map[string]any{"type": "string", "enum": []string{untilExit, untilInput}},
 		closed(map[string]any{
 			untilInput:              about("boolean", "The program waits for input."),
+			"listening":             about("number", "A program listens on this TCP port; 0: on any."),
 			"pattern":               about("string", "A regular expression (RE2) for the output that was not returned before, without escape sequences."),
 			"quiet_ms":              about("number", "No output for so long."),
 			"quiet_after_output_ms": about("number", "The same, once there was output."),
@@ -38,6 +39,7 @@ func untilSchemas() []any {
 // untilObject is the value of until that is an object.
 type untilObject struct {
 	AwaitingInput    bool    `json:"awaiting_input"`
+	Listening        *uint16 `json:"listening"`
 	Pattern          string  `json:"pattern"`
 	Quiet            float64 `json:"quiet_ms"`
 	QuietAfterOutput float64 `json:"quiet_after_output_ms"`
@@ -64,7 +66,7 @@ func readUntil(raw json.RawMessage) (any, string) {
 	if said.Quiet < 0 || said.QuietAfterOutput < 0 {
 		return nil, "a time in it is negative; use zero or more"
 	}
-	u := &messages.Until{AwaitingInput: said.AwaitingInput, Pattern: said.Pattern, Quiet: millis(said.Quiet), QuietAfterOutput: millis(said.QuietAfterOutput)}
+	u := &messages.Until{AwaitingInput: said.AwaitingInput, Listening: said.Listening, Pattern: said.Pattern, Quiet: millis(said.Quiet), QuietAfterOutput: millis(said.QuietAfterOutput)}
 	return u, ""
 }
 
@@ -86,6 +88,8 @@ func metText(m *messages.Met) string {
 		return "Waiting for input: " + m.Input.String()
 	case messages.MetPattern:
 		return "Until: the pattern was found"
+	case messages.MetListening:
+		return "Listening on " + m.Address
 	case messages.MetQuiet:
 		return "Until: no more output came"
 	default:

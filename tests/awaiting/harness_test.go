@@ -196,8 +196,12 @@ func newSpawner(t *testing.T, o sandbox.Options) ptyio.Spawner {
 // enclose confines what is started; it skips a level that this machine does not have.
 func enclose(t *testing.T, spawner ptyio.Spawner, level messages.Assurance) ptyio.Enclosure {
 	t.Helper()
-	e, err := spawner.Enclose(context.Background(), ptyio.Confinement{Dir: os.TempDir(), Least: level,
-		Policy: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}})
+	return encloseBy(t, spawner, level, messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite})
+}
+
+func encloseBy(t *testing.T, spawner ptyio.Spawner, level messages.Assurance, policy messages.SandboxPolicy) ptyio.Enclosure {
+	t.Helper()
+	e, err := spawner.Enclose(context.Background(), ptyio.Confinement{Dir: os.TempDir(), Least: level, Policy: policy})
 	if err != nil {
 		t.Fatal(err)
 	}

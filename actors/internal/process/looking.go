@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/execbus/execbus/actors/internal/system"
@@ -18,6 +19,10 @@ type looking struct {
 	since   time.Time     // when something happened last: output, input, a start, a call
 	cost    time.Duration // of the last look
 	counted bool          // it has a token of Dependencies.Looking
+
+	ports     *system.Timer // of the next look for listening sockets; nil if there is none
+	portsBusy bool
+	portsCost time.Duration
 }
 
 const (
@@ -32,6 +37,8 @@ const (
 	// lookShare bounds the looks at all processes together to about one part in so many of one processor, as far as the
 	// longest distance allows.
 	lookShare = 25
+	// portsDistance is the distance between looks for listening sockets, whatever is printed, as far as lookShare allows.
+	portsDistance = 20 * time.Millisecond
 )
 
 // distance is the time to the next look.
@@ -47,25 +54,24 @@ func (l *looking) distance(now time.Time, looking int) time.Duration {
 func (p *process) happened() {
 	p.looking.since = time.Now()
 	p.lookLater()
+	p.lookForPorts()
 }
 
 // lookLater sets the time of the next look, if a call wants it.
 func (p *process) lookLater() {
 	l := &p.looking
 	if !p.wantsLook() {
-		p.endLooks()
+		l.timer.Cancel()
+		l.timer = nil
+		if !p.wants((*call).wantsPort) {
+			p.discount()
+		}
 		return
 	}
 	if l.busy {
 		return
 	}
-	if !l.counted {
-		select {
-		case p.Looking <- struct{}{}:
-			l.counted = true
-		default:
-		}
-	}
+	p.count()
 	now := time.Now()
 	due := now.Add(l.distance(now, len(p.Looking)))
 	if l.timer != nil && !due.Before(l.due) {
@@ -75,28 +81,40 @@ func (p *process) lookLater() {
 	l.timer, l.due = p.ctx.After(due.Sub(now), lookNow{}), due
 }
 
-// endLooks is called when nobody wants to know any more.
-func (p *process) endLooks() {
-	l := &p.looking
-	l.timer.Cancel()
-	l.timer = nil
-	if l.counted {
-		<-p.Looking
-		l.counted = false
+// count counts this process among those that are looked at.
+func (p *process) count() {
+	if p.looking.counted {
+		return
+	}
+	select {
+	case p.Looking <- struct{}{}:
+		p.looking.counted = true
+	default:
 	}
 }
 
+// discount is called when nobody wants to know anything any more.
+func (p *process) discount() {
+	if p.looking.counted {
+		<-p.Looking
+		p.looking.counted = false
+	}
+}
+
+// endLooks is called when the actor is about to end.
+func (p *process) endLooks() {
+	p.looking.timer.Cancel()
+	p.looking.ports.Cancel()
+	p.looking.timer, p.looking.ports = nil, nil
+	p.discount()
+}
+
 // wantsLook reports whether a call waits for input, and a child can be asked.
-func (p *process) wantsLook() bool {
-	if !p.answerable() || p.looking.blind == p.attempt.number {
-		return false
-	}
-	for _, c := range p.calls {
-		if c.wantsInput() {
-			return true
-		}
-	}
-	return false
+func (p *process) wantsLook() bool { return p.wants((*call).wantsInput) }
+
+// wants reports whether a call wants to know something of a child that can be asked.
+func (p *process) wants(it func(*call) bool) bool {
+	return p.answerable() && p.looking.blind != p.attempt.number && slices.ContainsFunc(p.calls, it)
 }
 
 // wantsInput reports whether a call waits for a program that waits for input. One that writes waits until its own was taken.
@@ -113,9 +131,9 @@ func (p *process) lookNow() {
 		return
 	}
 	l.busy = true
-	child, result := p.attempt.calls.child, looked{attempt: p.attempt.number, written: p.input.last}
-	inquirer, can := child.(ptyio.Inquirer)
-	if !can || !ptyio.IsPrompt(child) {
+	result := looked{attempt: p.attempt.number, written: p.input.last}
+	inquirer := p.inquirer()
+	if inquirer == nil {
 		result.err = errNotObserved
 		p.looked(result)
 		return
@@ -128,6 +146,15 @@ func (p *process) lookNow() {
 	})
 }
 
+// inquirer is the child, if it can be asked; nil if it cannot.
+func (p *process) inquirer() ptyio.Inquirer {
+	child := p.attempt.calls.child
+	if inquirer, can := child.(ptyio.Inquirer); can && ptyio.IsPrompt(child) {
+		return inquirer
+	}
+	return nil
+}
+
 var errNotObserved = &messages.Error{Code: messages.ErrUnsupported, Op: "look at process",
 	Detail: "the spawner of these processes does not say what they wait for; answers come at the end of their yields"}
 
@@ -138,8 +165,7 @@ func (p *process) looked(m looked) {
 	switch {
 	case p.attempt == nil || m.attempt != p.attempt.number:
 	case m.err != nil:
-		l.blind = m.attempt
-		p.tellBlind(m.err)
+		p.cannotLook(m.err)
 	case m.awaited != nil && m.written == p.input.last:
 		p.foundReader(*m.awaited)
 	}
@@ -151,22 +177,78 @@ const maxCost = 5 * time.Millisecond
 
 // foundReader answers the calls that wait for input.
 func (p *process) foundReader(awaited messages.AwaitedInput) {
-	for i := 0; i < len(p.calls); {
-		c, waiting := p.calls[i], len(p.calls)
+	for _, c := range slices.Clone(p.calls) {
 		if c.wantsInput() && (!awaited.Guess || c.until.Guesses) {
 			p.meet(c, messages.Met{Reason: messages.MetAwaitingInput, Offset: p.output.Log.Total(), Input: &awaited})
-		}
-		if len(p.calls) == waiting { // otherwise it is gone from the list
-			i++
 		}
 	}
 }
 
-// tellBlind tells the host, once in a session, that nobody can see what its processes wait for.
-func (p *process) tellBlind(why error) {
+// wantsPort reports whether a call waits for a program that listens.
+func (c *call) wantsPort() bool {
+	return c.until != nil && c.until.watched && c.until.Listening != nil
+}
+
+// lookForPorts sets the time of the next look for listening sockets, if a call wants it.
+func (p *process) lookForPorts() {
+	l := &p.looking
+	if l.ports != nil || l.portsBusy || !p.wants((*call).wantsPort) {
+		return
+	}
+	p.count()
+	l.ports = p.ctx.After(min(max(portsDistance, time.Duration(len(p.Looking))*l.portsCost*lookShare), longestInCrowd), portsNow{})
+}
+
+// portsNow looks in a goroutine.
+func (p *process) portsNow() {
+	l := &p.looking
+	l.ports = nil
+	if !p.wants((*call).wantsPort) {
+		p.lookLater()
+		return
+	}
+	inquirer := p.inquirer()
+	if inquirer == nil {
+		p.cannotLook(errNotObserved)
+		return
+	}
+	l.portsBusy = true
+	attempt := p.attempt.number
+	p.ctx.Go(func(context.Context) any {
+		began := time.Now()
+		found, err := inquirer.Listeners()
+		return ports{attempt, found, err, time.Since(began)}
+	})
+}
+
+// foundPorts answers the calls that wait for one of the ports.
+func (p *process) foundPorts(m ports) {
+	l := &p.looking
+	l.portsBusy, l.portsCost = false, min(m.cost, maxCost)
+	switch {
+	case p.attempt == nil || m.attempt != p.attempt.number:
+	case m.err != nil:
+		p.cannotLook(m.err)
+	default:
+		for _, c := range slices.Clone(p.calls) {
+			at := slices.IndexFunc(m.found, func(found ptyio.Listener) bool {
+				return c.wantsPort() && (*c.until.Listening == 0 || *c.until.Listening == found.Address.Port())
+			})
+			if at >= 0 {
+				p.meet(c, messages.Met{Reason: messages.MetListening, Offset: p.output.Log.Total(), Address: m.found[at].Address.String()})
+			}
+		}
+	}
+	p.lookForPorts()
+	p.lookLater()
+}
+
+// cannotLook stops the looks at a child, and tells the host, once in a session, that nobody can see what its processes wait for.
+func (p *process) cannotLook(why error) {
+	p.looking.blind = p.attempt.number
 	select {
 	case p.Blind <- struct{}{}:
-		p.Bus.Publish(messages.ExecNotice{Origin: p.origin(), Text: "calls that wait until a program wants input are answered at the end of their yields: " + why.Error()})
+		p.Bus.Publish(messages.ExecNotice{Origin: p.origin(), Text: "calls that wait until a program wants input, or listens, are answered at the end of their yields: " + why.Error()})
 	default:
 	}
 }

@@ -152,6 +152,10 @@ func (p *process) handle(message any) {
 		p.lookNow()
 	case looked:
 		p.looked(m)
+	case portsNow:
+		p.portsNow()
+	case ports:
+		p.foundPorts(m)
 	case runTimeout:
 		p.runTimedOut()
 	case jobDone:
@@ -282,6 +286,14 @@ type (
 	}
 	quietOver struct{ call protocol.CallID }
 	lookNow   struct{}
+	portsNow  struct{}
+	// ports says where a child listens.
+	ports struct {
+		attempt int
+		found   []ptyio.Listener
+		err     error
+		cost    time.Duration
+	}
 	// looked says what a child waits for.
 	looked struct {
 		attempt int

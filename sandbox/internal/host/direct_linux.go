@@ -83,7 +83,7 @@ func (d *Direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (
 		return nil, err
 	}
 	go leader.Watch()
-	return directLeader{leader, enforced(e, start.Limits), os.Getpid()}, nil
+	return directLeader{leader, enforced(e, start.Limits), os.Getpid(), &listening{}}, nil
 }
 
 func (d *Direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birth.Step) (*tree.Tree, error) {
@@ -136,6 +136,8 @@ type directLeader struct {
 	*tree.Tree
 	enforced *messages.Enforcement // nil if nothing was to be enforced
 	parent   int
+	// listening is for those that ask where it listens.
+	listening *listening
 }
 
 func (l directLeader) Signal(sig syscall.Signal, group int) error { return l.Tree.Signal(sig, group) }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/execbus/execbus/ptyio"
@@ -11,13 +12,38 @@ import (
 
 // Reader implements ptyio.Observer. This process looks itself: it is an ancestor of all members.
 func (l *leader) Reader(file ptyio.InputFile) (*ptyio.Reader, error) {
-	return inspect.Tree{Leader: l.pid, Parent: l.process.pid, Orphans: l.process.orphans}.Reader(file)
+	return l.tree().Reader(file)
+}
+
+func (l *leader) tree() inspect.Tree {
+	return inspect.Tree{Leader: l.pid, Parent: l.process.pid, Orphans: l.process.orphans}
 }
 
 // Reader implements ptyio.Observer. Orphans go to another process, and are not looked at.
 func (l directLeader) Reader(file ptyio.InputFile) (*ptyio.Reader, error) {
-	return inspect.Tree{Leader: l.PID(), Parent: l.parent}.Reader(file)
+	return l.tree().Reader(file)
 }
+
+func (l directLeader) tree() inspect.Tree { return inspect.Tree{Leader: l.PID(), Parent: l.parent} }
+
+// listening finds the sockets of one tree. Its lock is for callers that ask at once.
+type listening struct {
+	mu    sync.Mutex
+	found inspect.Listeners
+}
+
+func (l *listening) look(tree inspect.Tree) ([]ptyio.Listener, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.found.Tree = tree
+	return l.found.Look()
+}
+
+// Listeners implements ptyio.Observer.
+func (l *leader) Listeners() ([]ptyio.Listener, error) { return l.listening.look(l.tree()) }
+
+// Listeners implements ptyio.Observer.
+func (l directLeader) Listeners() ([]ptyio.Listener, error) { return l.listening.look(l.tree()) }
 
 // orphanList is what a look at a warden's children has found. Those that wait for input share it, because a warden may have thousands of
 // children.

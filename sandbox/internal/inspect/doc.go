@@ -1,4 +1,5 @@
-// Package inspect looks at the living members of a tree, from outside: which of them sleeps until it can read a terminal or a pipe.
+// Package inspect looks at the living members of a tree, from outside: which of them sleeps until it can read a terminal or a pipe, and which
+// of them listens on TCP.
 //
 //	reader, err := inspect.Tree{Leader: pid}.Reader(file)
 //	if reader != nil && reader.Still() { ... } // it has slept in the same call since
@@ -11,6 +12,10 @@
 // cannot be looked at, because it is another user's or set-user-id, is a guess if it sleeps in the foreground of the terminal. A
 // member that waits with epoll is a guess on pipes, and the caller has to take it for one on a terminal in line mode: event loops such as
 // libuv's leave a file among what they wait for long after they have stopped reading it.
+//
+// Listening sockets come from sock_diag, one look for all trees in a network namespace, at most 15 ms old. Whose a socket is, is looked up
+// when it is new: its number is compared with the descriptors of the members. Into another namespace only root can look that way; others read
+// /proc/PID/net/tcp, which takes milliseconds.
 //
 // A look ends at the first certain reader, and looks at no more than 1,024 processes, 256 threads of each, and 1,024
 // descriptors of each call.
