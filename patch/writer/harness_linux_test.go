@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -119,13 +120,29 @@ func levels(t *testing.T, policy messages.SandboxPolicy, test func(t *testing.T,
 	}
 }
 
+// spawners are those with namespaces and without. All tests share them: to end one takes a second under the race detector.
+var spawners = map[bool]func() (ptyio.Spawner, error){true: spawner(true), false: spawner(false)}
+
+func spawner(namespaces bool) func() (ptyio.Spawner, error) {
+	return sync.OnceValues(func() (ptyio.Spawner, error) { return sandbox.New(sandbox.Options{WithoutNamespaces: !namespaces}) })
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, made := range spawners {
+		if spawner, err := made(); err == nil {
+			_ = spawner.Close()
+		}
+	}
+	os.Exit(code)
+}
+
 func at(t testing.TB, level messages.Assurance, policy messages.SandboxPolicy, dir string) machine {
 	t.Helper()
-	spawner, err := sandbox.New(sandbox.Options{WithoutNamespaces: level != messages.AssuranceIsolated})
+	spawner, err := spawners[level == messages.AssuranceIsolated]()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = spawner.Close() })
 	m := machine{spawner: spawner}
 	if level == messages.AssuranceNone {
 		return m
