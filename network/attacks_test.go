@@ -2,6 +2,7 @@ package network
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdh"
 	"crypto/rand"
 	"crypto/tls"
@@ -213,6 +214,8 @@ func attacks() []attack {
 	passing("44 a message in endless records", inTunnel("good.test:443", strings.Repeat("\x16\x03\x01\x00\x01\x01", 100)), "closed after ")
 	passing("45 plain text to 443", inTunnel("good.test:443", "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"), "403 Forbidden")
 	passing("45 plain text to 80", inTunnel("good.test:80", "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"), "403 Forbidden")
+	passing("45 plain text to an address", inTunnel(goodAddress+":443", "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"), "403 Forbidden")
+	passing("45 plain text where the name may be hidden", inTunnel("hidden.test:443", "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"), "403 Forbidden")
 	passing("45 plain text, by SOCKS", func(r *rig) string {
 		conn, code := r.socks(socksNamed("good.test", 80))
 		io.WriteString(conn, "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n")
@@ -324,6 +327,9 @@ func TestAttacks(t *testing.T) {
 				if request.Host != "good.test" && request.Host != "rebind.test" || request.TLS != nil && request.TLS.ServerName != "good.test" {
 					t.Errorf("the host got a request for %s", request.Host)
 				}
+				if request.Header.Get("Upgrade") != "" {
+					t.Errorf("the host is asked for %s", request.Header.Get("Upgrade"))
+				}
 			}
 			if !a.unread {
 				said := r.recorded(1)
@@ -376,6 +382,33 @@ func TestRevokingClosesWhatIsOpen(t *testing.T) {
 	// What is still allowed goes on.
 	if answer := r.get("other.test", ""); !strings.HasPrefix(answer, "HTTP/1.1 200") {
 		t.Error(answer)
+	}
+}
+
+// Attack 67, between the decision and the first byte: the approval is withdrawn while the host is dialled.
+func TestRevokingWhileAHostIsDialled(t *testing.T) {
+	var r *rig
+	r = newRig(t, Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		r.Update(snapshotOf(t, allowed("other.test", "")))
+		return r.dial(ctx, network, address)
+	}})
+	conn, err := r.tunnel("good.test:22")
+	if err == nil {
+		var rest []byte
+		rest, err = io.ReadAll(conn)
+		t.Errorf("the tunnel opened: %q, %v", rest, err)
+	}
+	r.Update(snapshotOf(t, usual...))
+	if got := r.get("good.test", ""); !strings.Contains(got, "403") || !strings.Contains(got, "it is no longer allowed") {
+		t.Error(got)
+	}
+	for _, record := range r.recorded(2) {
+		if record.Allowed || !strings.Contains(record.Reason, "it is no longer allowed") {
+			t.Errorf("%+v", record)
+		}
+	}
+	if len(r.requests()) > 0 {
+		t.Error("the host got a request")
 	}
 }
 

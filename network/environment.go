@@ -17,8 +17,9 @@ type Environment struct {
 	// LoopbackByProxy says that a rule lets commands reach the loopback addresses of the host (hosts.Rules.OpensLoopback), so that
 	// these go to the proxy. Otherwise they are the command's own, and go past it.
 	LoopbackByProxy bool
-	// Program is the program execbus, for ssh; empty if it is not installed where the command runs.
-	Program string
+	// Connect is the command by which ssh reaches a host through the proxy in ALL_PROXY, as ssh's ProxyCommand has it, with %h and %p
+	// for the host and the port; empty if there is none where the command runs.
+	Connect string
 }
 
 // proxied are the variables that name a proxy for HTTP and for TLS, of programs in general and of some that have their own.
@@ -88,8 +89,8 @@ func (e Environment) ssh(users string) map[string]string {
 		command = "ssh"
 	}
 	first, _, _ := strings.Cut(command, " ")
-	if e.Program == "" || strings.ContainsAny(e.Program, "'\"%\\") || path.Base(first) != "ssh" {
+	if e.Connect == "" || strings.Contains(e.Connect, "'") || path.Base(first) != "ssh" {
 		return nil
 	}
-	return map[string]string{"GIT_SSH_COMMAND": command + ` -o ProxyCommand='"` + e.Program + `" connect %h %p'`}
+	return map[string]string{"GIT_SSH_COMMAND": command + " -o ProxyCommand='" + e.Connect + "'"}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func TestVariablesForPrograms(t *testing.T) {
-	e := Environment{Address: netip.MustParseAddrPort("127.0.0.1:3128"), User: url.UserPassword("1234", "abc"), Program: "/opt/my bin/execbus"}
+	e := Environment{Address: netip.MustParseAddrPort("127.0.0.1:3128"), User: url.UserPassword("1234", "abc"), Connect: `"/opt/my bin/connect" %h %p`}
 	got := e.Variables([]string{"NO_PROXY=corp.example", "HTTP_PROXY=http://proxy.example:8080", "SSL_CERT_FILE=/etc/corp.pem", "CURL_CA_BUNDLE=", "JAVA_TOOL_OPTIONS=-Xmx1g",
 		"GIT_SSH_COMMAND=ssh -i /home/me/key", "HOME=/home/me"})
 	for name, want := range map[string]string{
@@ -18,7 +18,7 @@ func TestVariablesForPrograms(t *testing.T) {
 		"NO_PROXY": "localhost,127.0.0.1,::1", "no_proxy": "localhost,127.0.0.1,::1", "NPM_CONFIG_NOPROXY": "localhost,127.0.0.1,::1",
 		"NODE_USE_ENV_PROXY": "1", "SSL_CERT_FILE": "/etc/corp.pem",
 		"JAVA_TOOL_OPTIONS": "-Xmx1g -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=3128 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=3128 -Dhttp.nonProxyHosts=localhost|127.*|[::1]",
-		"GIT_SSH_COMMAND":   `ssh -i /home/me/key -o ProxyCommand='"/opt/my bin/execbus" connect %h %p'`,
+		"GIT_SSH_COMMAND":   `ssh -i /home/me/key -o ProxyCommand='"/opt/my bin/connect" %h %p'`,
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %q", name, got[name], want)
@@ -47,13 +47,13 @@ func TestVariablesWhereLess(t *testing.T) {
 	if !strings.HasSuffix(got["JAVA_TOOL_OPTIONS"], "-Dhttp.nonProxyHosts=") {
 		t.Error(got["JAVA_TOOL_OPTIONS"])
 	}
-	// Another program than ssh has options of its own, and a path with quotes cannot be written.
-	for _, e := range []Environment{{}, {Program: "/opt/it's/execbus"}} {
+	// Another program than ssh has options of its own, and a command with quotes cannot be written.
+	for _, e := range []Environment{{}, {Connect: "/opt/it's/connect %h %p"}} {
 		if value, set := e.Variables(nil)["GIT_SSH_COMMAND"]; set {
 			t.Error(value)
 		}
 	}
-	if value, set := (Environment{Program: "/execbus"}).Variables([]string{"GIT_SSH_COMMAND=plink"})["GIT_SSH_COMMAND"]; set {
+	if value, set := (Environment{Connect: "/connect %h %p"}).Variables([]string{"GIT_SSH_COMMAND=plink"})["GIT_SSH_COMMAND"]; set {
 		t.Error(value)
 	}
 }

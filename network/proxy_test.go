@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -48,6 +49,13 @@ func TestTunnelsForTLS(t *testing.T) {
 	// An address needs no name in TLS.
 	if answer, err := r.shake(goodAddress+":443", &tls.Config{}, "good.test"); err != nil || !strings.HasSuffix(answer, "hello from good.test") {
 		t.Errorf("%q, %v", answer, err)
+	}
+	// What is suggested where the name is missing is to let it be hidden.
+	if _, err := r.shake("good.test:443", &tls.Config{}, "good.test"); err == nil {
+		t.Error("TLS without a name passes")
+	}
+	if record := r.recordOf(func(c messages.Connection) bool { return !c.Allowed }); record.Suggestion == nil || !record.Suggestion.HiddenName || !strings.Contains(record.Reason, "TLS names no server") {
+		t.Errorf("%+v", record)
 	}
 	if answer, err := r.shake("hidden.test:443", &tls.Config{}, "hidden.test"); err != nil || !strings.HasSuffix(answer, "hello from hidden.test") {
 		t.Errorf("%q, %v", answer, err)
@@ -221,4 +229,25 @@ func TestStats(t *testing.T) {
 	if s := r.Stats(); s.Allowed != 1 || s.Refused != 1 || s.Asked != 0 || s.Questions != 0 {
 		t.Errorf("%+v", s)
 	}
+}
+
+// With the system's resolver and its own dialer the proxy reaches a server of this machine, if a rule names that.
+func TestTheSystemsResolverAndDialer(t *testing.T) {
+	at := echo(t)
+	_, port, _ := strings.Cut(at, ":")
+	r := newRig(t, Options{Snapshot: snapshotOf(t, allowed(at, messages.HostTCP)), Resolver: net.DefaultResolver, Dial: (&net.Dialer{ControlContext: sameAddress}).DialContext})
+	conn, err := r.tunnel(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	talks(t, conn)
+	if _, err := r.tunnel("localhost:" + port); err == nil || !strings.Contains(err.Error(), "localhost is this machine") {
+		t.Error(err)
+	}
+	r.Update(snapshotOf(t, allowed("localhost:"+port, messages.HostTCP)))
+	conn, err = r.tunnel("localhost:" + port)
+	if err != nil {
+		t.Skipf("localhost cannot be looked up here: %v", err)
+	}
+	talks(t, conn)
 }

@@ -24,7 +24,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if url := os.Getenv(goGet); url != "" {
+		os.Exit(goClient(url))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience is what only a defect makes a test wait for.
 const patience = time.Minute
@@ -151,7 +156,10 @@ func echo(t testing.TB) string {
 func (r *rig) LookupNetIP(_ context.Context, _, name string) ([]netip.Addr, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name = strings.TrimSuffix(name, ".")
+	name, whole := strings.CutSuffix(name, ".")
+	if !whole {
+		r.Errorf("%s could be completed with the domains that the machine searches", name)
+	}
 	answers := r.names[name]
 	if len(answers) == 0 {
 		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
@@ -200,6 +208,16 @@ func (r *rig) recorded(n int) []messages.Connection {
 		case <-changed:
 		case <-late:
 			r.Fatalf("there are %d records, want %d: %+v", len(records), n, records)
+		}
+	}
+}
+
+// recordOf waits for a record. Tunnels that end at the same time are recorded in any order.
+func (r *rig) recordOf(wanted func(messages.Connection) bool) messages.Connection {
+	r.Helper()
+	for n := 1; ; n++ {
+		if record := r.recorded(n)[n-1]; wanted(record) {
+			return record
 		}
 	}
 }
