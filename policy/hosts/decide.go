@@ -144,16 +144,16 @@ func leads(host Host, address netip.Addr, class Class) string {
 }
 
 // find finds a rule about the host, or, to forbid, about an address of it.
-func (s Snapshot) find(r Request, decision messages.HostDecision) (rule, bool) {
+func (s Snapshot) find(r Request, decision messages.HostDecision) (*rule, bool) {
 	if s.Rules == nil {
-		return rule{}, false
+		return nil, false
 	}
-	i := slices.IndexFunc(s.Rules.all, func(candidate rule) bool {
+	i := slices.IndexFunc(s.Rules.all, func(candidate *rule) bool {
 		return candidate.Decision == decision && candidate.about(r.Port, r.Protocol) && (candidate.names(r.Host) ||
 			decision == messages.HostForbid && slices.ContainsFunc(r.Addresses, func(a netip.Addr) bool { return candidate.contains(a) }))
 	})
 	if i < 0 {
-		return rule{}, false
+		return nil, false
 	}
 	return s.Rules.all[i], true
 }
@@ -179,14 +179,14 @@ func (s Snapshot) closed(r Request) (netip.Addr, Class) {
 }
 
 func (s Snapshot) opened(r Request, address netip.Addr, class Class) bool {
-	return s.Rules != nil && slices.ContainsFunc(s.Rules.all, func(candidate rule) bool {
+	return s.Rules != nil && slices.ContainsFunc(s.Rules.all, func(candidate *rule) bool {
 		return candidate.Decision == messages.HostAllow && candidate.about(r.Port, r.Protocol) && candidate.opens(address, class)
 	})
 }
 
 // hidden reports whether a rule that allows the host lets TLS hide its name.
 func (s Snapshot) hidden(r Request) bool {
-	return s.Rules != nil && slices.ContainsFunc(s.Rules.all, func(candidate rule) bool {
+	return s.Rules != nil && slices.ContainsFunc(s.Rules.all, func(candidate *rule) bool {
 		return candidate.HiddenName && candidate.Decision == messages.HostAllow && candidate.about(r.Port, r.Protocol) && candidate.names(r.Host)
 	})
 }
@@ -207,7 +207,7 @@ func (s Snapshot) carried(r Request) messages.HostProtocol {
 		if slices.ContainsFunc(s.Grants, func(g Grant) bool { return g.covers(r) }) {
 			return true
 		}
-		return s.Rules != nil && slices.ContainsFunc(s.Rules.all, func(candidate rule) bool {
+		return s.Rules != nil && slices.ContainsFunc(s.Rules.all, func(candidate *rule) bool {
 			return candidate.Decision != messages.HostForbid && candidate.Protocol == protocol && candidate.about(r.Port, protocol) && candidate.names(r.Host)
 		})
 	}
@@ -219,7 +219,7 @@ func (s Snapshot) carried(r Request) messages.HostProtocol {
 
 // OpensLoopback reports whether a rule lets commands reach this machine itself, so that the loopback addresses are not only theirs.
 func (r *Rules) OpensLoopback() bool {
-	return r != nil && slices.ContainsFunc(r.all, func(candidate rule) bool {
+	return r != nil && slices.ContainsFunc(r.all, func(candidate *rule) bool {
 		return candidate.Decision == messages.HostAllow && slices.ContainsFunc(candidate.ranges, func(p netip.Prefix) bool {
 			return p.IsSingleIP() && ClassOf(p.Addr()) == Loopback
 		})

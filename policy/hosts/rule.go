@@ -11,7 +11,7 @@ import (
 )
 
 // Rules are the rules about hosts that hold together, whose hosts have been read. They are never changed. A nil *Rules has none.
-type Rules struct{ all []rule }
+type Rules struct{ all []*rule }
 
 // rule is a rule whose host has been read.
 type rule struct {
@@ -40,24 +40,24 @@ func Check(r messages.HostRule) error {
 	return err
 }
 
-func parseRule(r messages.HostRule) (rule, error) {
+func parseRule(r messages.HostRule) (*rule, error) {
 	if err := r.Check(); err != nil {
-		return rule{}, errors.New(err.(*messages.Error).Detail)
+		return nil, errors.New(err.(*messages.Error).Detail)
 	}
 	p, err := parsePattern(r.Host)
 	switch {
 	case err != nil:
-		return rule{}, err
+		return nil, err
 	case r.Protocol == messages.HostTCP && r.Decision != messages.HostForbid && p.port == 0:
-		return rule{}, errors.New("what goes over plain TCP is not checked; name the port, as in example.com:22")
+		return nil, errors.New("what goes over plain TCP is not checked; name the port, as in example.com:22")
 	}
-	return rule{r, p}, nil
+	return &rule{r, p}, nil
 }
 
 // pattern is the host of a rule. It is about names or about addresses; localhost is about both.
 type pattern struct {
 	name    string // a canonical name; empty for addresses
-	below   bool   // the names below it
+	suffix  string // of the names below it; empty if those are not meant
 	itself  bool   // the name itself
 	ranges  []netip.Prefix
 	private bool // all addresses of the class Private
@@ -83,19 +83,22 @@ func parsePattern(text string) (p pattern, err error) {
 	if address, bits, isRange := strings.Cut(host, "/"); isRange {
 		return p, p.addRange(strings.TrimSuffix(strings.TrimPrefix(address, "["), "]") + "/" + strings.TrimSuffix(bits, "]"))
 	}
+	below := false
 	p.itself = true
 	if name, all := strings.CutPrefix(host, "**."); all {
-		host, p.below = name, true
-	} else if name, below := strings.CutPrefix(host, "*."); below {
-		host, p.below, p.itself = name, true, false
+		host, below = name, true
+	} else if name, all := strings.CutPrefix(host, "*."); all {
+		host, below, p.itself = name, true, false
 	}
 	h, err := Parse(host)
 	if err != nil {
 		return p, err
 	}
-	p.name = h.name
+	if p.name = h.name; below {
+		p.suffix = "." + h.name
+	}
 	if address, is := h.Address(); is {
-		if p.below {
+		if below {
 			return p, errors.New("no names are below an address; leave the asterisk out, or write a range, as 10.0.0.0/8")
 		}
 		p.ranges = []netip.Prefix{netip.PrefixFrom(address, address.BitLen())}
@@ -119,22 +122,22 @@ func (p *pattern) addRange(text string) error {
 }
 
 // names reports whether a host is one that the pattern names.
-func (p pattern) names(h Host) bool {
+func (p *pattern) names(h Host) bool {
 	if address, is := h.Address(); is {
 		return p.contains(address)
 	}
-	return p.name != "" && (p.itself && h.name == p.name || p.below && strings.HasSuffix(h.name, "."+p.name))
+	return p.name != "" && (p.itself && h.name == p.name || p.suffix != "" && strings.HasSuffix(h.name, p.suffix))
 }
 
 // contains reports whether an address is one that the pattern names.
-func (p pattern) contains(address netip.Addr) bool {
+func (p *pattern) contains(address netip.Addr) bool {
 	return p.private && ClassOf(address) == Private ||
 		slices.ContainsFunc(p.ranges, func(r netip.Prefix) bool { return r.Contains(address) })
 }
 
 // opens reports whether a rule that allows the pattern lets a host lead to an address of a class. An address of this machine must be
 // written out, and those of links and of a cloud's metadata stay closed.
-func (p pattern) opens(address netip.Addr, class Class) bool {
+func (p *pattern) opens(address netip.Addr, class Class) bool {
 	switch class {
 	case Public:
 		return true
@@ -148,7 +151,7 @@ func (p pattern) opens(address netip.Addr, class Class) bool {
 }
 
 // about reports whether the rule is about a port and a protocol.
-func (r rule) about(port uint16, protocol messages.HostProtocol) bool {
+func (r *rule) about(port uint16, protocol messages.HostProtocol) bool {
 	switch {
 	case r.port != 0 && r.port != port:
 		return false
@@ -164,7 +167,7 @@ func (r rule) about(port uint16, protocol messages.HostProtocol) bool {
 }
 
 // by is how records name the rule.
-func (r rule) by() string {
+func (r *rule) by() string {
 	text := r.String()
 	if r.Origin != "" {
 		text += " in " + r.Origin
