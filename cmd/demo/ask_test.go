@@ -454,3 +454,38 @@ func TestRuleLine(t *testing.T) {
 		}
 	}
 }
+
+// A question about a patch shows the difference.
+func TestAPatchIsShownBeforeItIsApplied(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, change := filepath.Join(dir, "file"), filepath.Join(dir, "change")
+	patch := "*** Begin Patch\n*** Update File: " + file + "\n@@\n-old\n+new\n*** End Patch\n"
+	for name, text := range map[string]string{file: "old\n", change: patch} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, 40, 100)
+	s.begin(nil, "--approval", "untrusted", "--", "apply_patch", patch)
+	s.expect(`Apply this patch\?`)
+	s.expect(`(?m)^-old\n\+new$`)
+	s.answer("y")
+	s.expect(`Success\. Updated the following files:`)
+	s.ends(0)
+	s.restored()
+	if text, err := os.ReadFile(file); err != nil || string(text) != "new\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	// From the prompt, and nobody has to be asked.
+	if err := os.WriteFile(file, []byte("old\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = sit(t)
+	s.send(":patch " + change + "\r")
+	s.expect(`Success\. Updated the following files:`)
+	s.expect("demo> ")
+	s.send(":patch " + change + "\r") // it does not fit any more
+	s.expect(`cannot be found`)
+	s.quit()
+}

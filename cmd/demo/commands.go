@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ func commands() []command {
 		{"fg", "ID", "go on with a command where you have left off", foreground},
 		{"kill", "ID", "end a command and everything it started", kill},
 		{"cd", "DIR", "run later commands in DIR", changeDir},
+		{"patch", "FILE", "apply the patch in FILE", applyPatch},
 		{"grants", "", "list what you allowed for this session", grants},
 		{"revoke", "GRANT", "revoke it: you will be asked again about the next such command", revoke},
 		{"help", "", "this list", help},
@@ -109,6 +111,14 @@ func kill(_ context.Context, h *host, argument string) error {
 
 func changeDir(ctx context.Context, h *host, argument string) error {
 	return h.session.UpdateEnvironment(ctx, messages.UpdateEnvironment{Dir: new(filepath.Clean(argument))})
+}
+
+func applyPatch(_ context.Context, h *host, argument string) error {
+	text, err := os.ReadFile(argument)
+	if err == nil {
+		h.start(messages.ExecCommand{Argv: []string{"apply_patch", string(text)}}, "apply_patch "+argument)
+	}
+	return err
 }
 
 func grants(ctx context.Context, h *host, _ string) error {

@@ -186,8 +186,12 @@ func (h *host) start(command messages.ExecCommand, text string) {
 	command.Yield = new(messages.MaxYield) // as long as the call waits, a command that its sandbox stops may run again
 	h.jobs[j.call], h.front = j, j
 	go func() {
-		if _, err := h.session.Exec(ctx, command); err != nil { // the events say the rest
+		switch result, err := h.session.Exec(ctx, command); {
+		case err != nil:
 			h.results <- func() { h.notStarted(j, err) }
+		case result.Patch != nil:
+			h.results <- func() { h.patched(j, result.Patch) }
+		default: // the events say the rest
 		}
 	}()
 }
@@ -215,6 +219,20 @@ func (h *host) notStarted(j *job, err error) {
 	}
 	if h.single {
 		h.quit(cmp.Or(h.code, exitCodeOf(err))) // the code is that of a signal
+	}
+}
+
+// patched shows what a patch has done that was given as a command.
+func (h *host) patched(j *job, result *messages.PatchResult) {
+	delete(h.jobs, j.call)
+	if h.front == j {
+		for line := range strings.Lines(result.Summary) {
+			h.show(j, []byte(messages.Visible(strings.TrimSuffix(line, "\n"))+"\r\n"))
+		}
+		h.leave()
+	}
+	if h.single {
+		h.quit(0)
 	}
 }
 
