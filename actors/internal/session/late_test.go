@@ -53,6 +53,7 @@ func TestACancelledRequestToAProcessWhoseEndIsHeldBackTakesNothing(t *testing.T)
 		send(func() {
 			v.approval.actor = approval.pid
 			v.entries[id] = newEntry(id, &shared.Command{}, v.ctx.Spawn("process", process.receive))
+			v.slots.use(v.entries[id])
 		})
 		poll := func(asker *stand) protocol.Request {
 			sys.Send(asker.pid, func(ctx *system.Context) { ctx.Request(pid, messages.Poll{Process: id}) })

@@ -121,7 +121,7 @@ func (r *rush) checkStarts() {
 	if n := r.session.slots.unclaimed(); n < 0 {
 		r.fail("%d more wait for the slots of others than are ended for them", -n)
 	}
-	if len(r.all) != len(r.session.entries) || slices.ContainsFunc(r.session.slots.starts, func(e *entry) bool { return !lives(e) }) {
+	if len(r.all) != len(r.session.entries) || len(r.all) != r.session.slots.recent.Len() || slices.ContainsFunc(r.session.slots.starts, func(e *entry) bool { return !lives(e) }) {
 		r.fail("one that has ended is still there")
 	}
 }

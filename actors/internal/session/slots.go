@@ -1,7 +1,7 @@
 package session
 
 import (
-	"cmp"
+	"container/list"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,7 +22,7 @@ type slots struct {
 	warnAt    int // this many processes are near the limit
 	protected int // this many most recently used processes are not ended for others
 
-	uses    uint64                        // counts uses of processes
+	recent  list.List                     // all processes, the most recently used last
 	held    map[messages.ProcessID]*entry // processes with a slot, and starts that the runtime's actor is asked about
 	granted int                           // those that the runtime's actor counts
 	lasting int                           // those whose first call has gone
@@ -34,7 +34,7 @@ type slots struct {
 // slot is the part of a process in the slots.
 type slot struct {
 	stage    slotStage
-	used     uint64    // a counter: higher is more recent
+	recency  *list.Element
 	outlives bool      // the call that asked for the process has gone
 	until    time.Time // when it is refused, if it waits for a slot; zero if it never has
 	claims   bool      // while it waits, a process is being ended for it
@@ -65,10 +65,13 @@ func (s *slots) effects() []effect {
 	return decided
 }
 
-// use notes that a process was used.
+// use notes that a process was used, which begins with its call.
 func (s *slots) use(e *entry) {
-	s.uses++
-	e.slot.used, e.info.LastUsed = s.uses, time.Now()
+	e.info.LastUsed = time.Now()
+	if e.slot.recency == nil {
+		e.slot.recency = s.recent.PushBack(e)
+	}
+	s.recent.MoveToBack(e.slot.recency)
 }
 
 // want takes in a process that is about to start. If no slot is free it may run above the limit as long as its call waits, where the
@@ -237,10 +240,10 @@ func (s *slots) refuse(e *entry, why *messages.Error) {
 // victims are the processes that can be ended so that others can start, the first to end first; those in use only if anyway.
 func (s *slots) victims(anyway bool) []messages.ProcessID {
 	var all []candidate
-	for id, e := range s.held {
-		if e.slot.stage == slotGranted && !e.slot.pruned {
+	for at := s.recent.Front(); at != nil; at = at.Next() {
+		if e := at.Value.(*entry); e.slot.stage == slotGranted && !e.slot.pruned {
 			first := !e.slot.outlives && e.open > 0 // the call that asked for it waits
-			all = append(all, candidate{id, e.slot.used, e.info.State == messages.StateExited && !first, first || e.open > 0 && !anyway})
+			all = append(all, candidate{e.info.Process, e.info.State == messages.StateExited && !first, first || e.open > 0 && !anyway})
 		}
 	}
 	return victims(all, s.protected)
@@ -337,6 +340,7 @@ func (s *slots) grant(e *entry) {
 
 // leave gives back what a process had that has ended.
 func (s *slots) leave(e *entry, cause messages.Cause) []effect {
+	s.recent.Remove(e.slot.recency)
 	end := protocol.Counted{Cause: cause}
 	if s.drop(e) {
 		s.granted--
@@ -367,17 +371,14 @@ func warningText(threshold, now int) string {
 // candidate has the facts about a process that decide whether it is ended to make room.
 type candidate struct {
 	id     messages.ProcessID
-	used   uint64 // a counter: higher is more recent
-	exited bool   // its leader has exited; background children or output remain
-	busy   bool   // a call waits on it
+	exited bool // its leader has exited; background children or output remain
+	busy   bool // a call waits on it
 }
 
-// victims are the processes that may be ended so that others can start, the first to end first: among those that are not the
-// protected most recently used ones, those whose leader has exited, the least recently used first, and then the others in the same
-// order. Busy ones never are. If a busy one whose leader has exited was passed over, no living one is: the busy one will be gone
-// soon.
+// victims are the processes that may be ended so that others can start, the first to end first. All are given in the order of their
+// last use: the last ones are protected, and of the others those whose leader has exited come first. Busy ones never are among them. If
+// a busy one whose leader has exited was passed over, no living one is: the busy one will be gone soon.
 func victims(all []candidate, protected int) []messages.ProcessID {
-	slices.SortFunc(all, func(a, b candidate) int { return cmp.Compare(a.used, b.used) })
 	var exited, living []messages.ProcessID
 	waitFor := false
 	for _, c := range all[:max(len(all)-protected, 0)] {
