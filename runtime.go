@@ -45,7 +45,8 @@ type Options struct {
 	Spawner ptyio.Spawner
 	// StateDir is a directory in which the runtime records its processes, in case it is killed together with its warden. The
 	// next runtime of the same user with the same directory ends those processes; see package sandbox. Without a StateDir they
-	// live on. The path must be absolute, and no other user may write there; the runtime creates a missing directory.
+	// live on. The path must be absolute, and no other user may write there; the runtime creates a missing directory. It also has
+	// the journal of patches, which is in ~/.local/state/execbus otherwise; no command may change that.
 	StateDir string
 	// Warden is the executable that becomes the warden, for hosts that cannot be executed again; it must import the same
 	// version of execbus. Empty means the host's own. WardenEnvironment says which part of the host's environment the warden

@@ -59,7 +59,7 @@ func (c *conversation) begin(ctx context.Context, request *sdk.CallToolRequest) 
 		return nil, err
 	}
 	r := &running{session: o.session, cancel: func() {}, id: messages.CallID("mcp-" + uuid.NewString()), process: tools.ProcessOf(request.Params.Arguments)}
-	if request.Params.Name == tools.ExecCommand && canAsk(request.ClientCapabilities()) {
+	if (request.Params.Name == tools.ExecCommand || request.Params.Name == tools.ApplyPatch) && canAsk(request.ClientCapabilities()) {
 		r.questions, err = o.session.Events(execbus.Watch{Name: "approvals", Calls: []messages.CallID{r.id},
 			Kinds: []messages.EventKind{messages.KindApprovalRequested, messages.KindApprovalResolved}})
 		if err != nil {
