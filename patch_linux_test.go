@@ -360,7 +360,7 @@ func TestAPatchWhoseProgramIsKilledIsSettled(t *testing.T) {
 			dir := realDir(t)
 			session := openSession(t, rt, execbus.SessionOptions{Dir: dir})
 			var want string
-			for i := range 20 {
+			for i := range 10 {
 				next := strings.Repeat(string(rune('a'+i)), 100_000) + "\n"
 				done := make(chan error, 1)
 				go func() {
@@ -368,7 +368,7 @@ func TestAPatchWhoseProgramIsKilledIsSettled(t *testing.T) {
 					done <- err
 				}()
 				child := <-children
-				for range i * 2 { // later and later
+				for range i * 4 { // later and later
 					time.Sleep(200 * time.Microsecond)
 				}
 				_ = child.Signal(syscall.SIGKILL, ptyio.Tree)
