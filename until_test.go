@@ -223,3 +223,75 @@ func TestWhereNobodyCanLookTheSessionIsToldOnce(t *testing.T) {
 		t.Errorf("%+v, %v", another, err)
 	}
 }
+
+// staring is a spawner whose children answer as the test says.
+type staring struct {
+	ptyio.Spawner
+	looks chan chan messages.InputKind // each look sends where it takes its answer from
+}
+
+type answering struct {
+	ptyio.Child
+	looks chan chan messages.InputKind
+}
+
+func (answering) Prompt() {}
+
+func (a answering) Listeners() ([]ptyio.Listener, error) { return nil, nil }
+
+func (a answering) AwaitedInput() (*messages.AwaitedInput, error) {
+	answer := make(chan messages.InputKind)
+	a.looks <- answer
+	if kind := <-answer; kind != "" {
+		return &messages.AwaitedInput{Kind: kind}, nil
+	}
+	return nil, nil
+}
+
+func (a staring) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
+	events := launch.Events
+	launch.Events = func(event ptyio.Event) {
+		if e, born := event.(ptyio.Spawned); born {
+			e.Child = answering{e.Child, a.looks}
+			event = e
+		}
+		events(event)
+	}
+	child, err := a.Spawner.Spawn(ctx, launch)
+	return answering{child, a.looks}, err
+}
+
+// What was seen before input was sent says nothing of what the program does with it.
+func TestALookThatBeganBeforeAWriteDoesNotEndIt(t *testing.T) {
+	looks := make(chan chan messages.InputKind)
+	session := openSession(t, newRuntime(t, execbus.Options{Spawner: staring{newSpawner(t, true), looks}}), execbus.SessionOptions{})
+	started, err := session.Start(patient(t), messages.ExecCommand{Argv: []string{"cat"}, OpenStdin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	polled, wrote := make(chan *messages.Result, 1), make(chan *messages.Result, 1)
+	go func() {
+		result, _ := started.Poll(patient(t), messages.Poll{Yield: new(forever), Until: untilInput()})
+		polled <- result
+	}()
+	stale := <-looks
+	go func() {
+		result, _ := session.Write(patient(t), messages.WriteStdin{Process: started.ID(), Bytes: []byte("x\n"), Yield: new(forever), Until: untilInput()})
+		wrote <- result
+	}()
+	if result := <-polled; result == nil || result.Met == nil || result.Met.Reason != messages.MetNothing { // a write ends it
+		t.Fatalf("%+v", result)
+	}
+	stale <- messages.InputLine
+	for _, kind := range []messages.InputKind{"", messages.InputKeys} {
+		select {
+		case next := <-looks:
+			next <- kind
+		case result := <-wrote:
+			t.Fatalf("%+v", result)
+		}
+	}
+	if result := <-wrote; result == nil || result.Met == nil || result.Met.Input == nil || result.Met.Input.Kind != messages.InputKeys {
+		t.Errorf("%+v", result)
+	}
+}
