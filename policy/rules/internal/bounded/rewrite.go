@@ -4,10 +4,9 @@ import (
 	"cmp"
 	"math/big"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+	"unicode"
 
 	"go.starlark.net/syntax"
 )
@@ -94,12 +93,8 @@ func (w *rewriter) guard(node syntax.Node, nodes int) syntax.Expr {
 	return nil
 }
 
-// braces are those of an f-string. The expression is compiled when it is first needed: most programs read no rule file.
-var braces = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\{\{|\}\}|\{[\pL_][\pL\p{Nd}_]*(![rs])?\}|[{}]`)
-})
-
-// literal makes "%s-lint" % (tool,) of f"{tool}-lint", which readText has made a string of bytes.
+// literal makes "%s-lint" % (tool,) of f"{tool}-lint", which readText has made a string of bytes. It reads without a regular expression,
+// which allocates for each match under the race detector.
 func (w *rewriter) literal(n *syntax.Literal) syntax.Expr {
 	if _, ok := n.Value.(*big.Int); ok {
 		w.fail(n.TokenPos, errNumber.Error())
@@ -109,19 +104,42 @@ func (w *rewriter) literal(n *syntax.Literal) syntax.Expr {
 	}
 	w.formats--
 	names := &syntax.TupleExpr{Lparen: n.TokenPos}
-	format := braces().ReplaceAllStringFunc(strings.ReplaceAll(n.Value.(string), "%", "%%"), func(found string) string {
-		if found == "{" || found == "}" {
+	var format strings.Builder
+	rest := strings.ReplaceAll(n.Value.(string), "%", "%%")
+	for {
+		at := strings.IndexAny(rest, "{}")
+		if at < 0 {
+			break
+		}
+		brace, after := rest[at:at+1], rest[at+1:]
+		format.WriteString(rest[:at])
+		if strings.HasPrefix(after, brace) { // it is text
+			format.WriteString(brace)
+			rest = after[1:]
+			continue
+		}
+		inside, behind, closed := strings.Cut(after, "}")
+		name, how, converted := strings.Cut(inside, "!")
+		if brace == "}" || !closed || !isName(name) || converted && how != "r" && how != "s" {
 			w.fail(n.TokenPos, "f-string: only a name can be between { and }, with !r or !s after it; "+
 				"a brace that is text, or is not closed, is written twice")
+			return nil
 		}
-		if len(found) < 3 {
-			return found[:1]
-		}
-		name, how, _ := strings.Cut(found[1:len(found)-1], "!")
 		names.List = append(names.List, &syntax.Ident{NamePos: n.TokenPos, Name: name})
-		return "%" + cmp.Or(how, "s")
-	})
-	return operate(n.TokenPos, syntax.PERCENT, &syntax.Literal{Token: syntax.STRING, TokenPos: n.TokenPos, Value: format}, names)
+		format.WriteString("%" + cmp.Or(how, "s"))
+		rest = behind
+	}
+	format.WriteString(rest)
+	return operate(n.TokenPos, syntax.PERCENT, &syntax.Literal{Token: syntax.STRING, TokenPos: n.TokenPos, Value: format.String()}, names)
+}
+
+func isName(text string) bool {
+	for i, r := range text {
+		if r != '_' && !unicode.IsLetter(r) && (i == 0 || !unicode.IsDigit(r)) {
+			return false
+		}
+	}
+	return text != ""
 }
 
 // operate is $operate(operator, x, y).

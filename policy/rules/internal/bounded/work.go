@@ -84,14 +84,22 @@ var (
 // its type is in the name.
 func (f *File) chargeCall(name string, operands ...starlark.Value) error {
 	times := 1
+	const quoted = 4 // a character may become as many, as in \x00
 	text, _ := starlark.AsString(operands[0])
 	switch name {
+	case "print", "repr", "str":
+		times = quoted
 	case "string.%", "string.%=":
-		times += strings.Count(text, "%")
+		times += quoted * strings.Count(text, "%")
 	case "string.format":
-		times += strings.Count(text, "{")
+		times += quoted * strings.Count(text, "{")
 	case "string.join", "string.replace":
 		times += len(text)
+	case "string.lstrip", "string.rstrip", "string.strip": // each character is looked for among those to be removed
+		if len(operands) > 1 {
+			removed, _ := starlark.AsString(operands[1])
+			times += len(removed)
+		}
 	}
 	if strings.HasSuffix(name, ".*") || strings.HasSuffix(name, ".*=") {
 		for i, factor := range operands { // the machine refuses more than 32 bits
