@@ -100,7 +100,7 @@ func (c *Conversation) Write(ctx context.Context, job Job) ([]Result, error) {
 	if err := c.send(record.Changes, child.Request{Prepare: &child.Prepare{Protected: record.Protected}}); err != nil {
 		return nil, err
 	}
-	if err := record.file.Sync(); err != nil { // while the program prepares; what comes after a failure of power needs only the first line
+	if err := record.file.Sync(); err != nil { // while the program prepares
 		return nil, unusable(job.Journal.path(record), err.Error())
 	}
 	reply, err := c.receive()

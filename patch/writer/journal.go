@@ -185,9 +185,13 @@ func (r *record) line(value any) error {
 	return err
 }
 
-// prepared writes the second line.
+// prepared writes the second line. Without it nothing is in place, so it has to be on the disk first.
 func (j *Journal) prepared(r *record, made []child.Made) error {
-	if err := r.line(made); err != nil {
+	err := r.line(made)
+	if err == nil {
+		err = r.file.Sync()
+	}
+	if err != nil {
 		return unusable(j.path(r), err.Error())
 	}
 	return nil
@@ -201,7 +205,7 @@ func (j *Journal) end(r *record) error {
 	return nil
 }
 
-// names are those of the records, the oldest first as far as their files know. What was never complete is removed.
+// names are those of the records. What was never complete is removed.
 func (j *Journal) names() (names []string, err error) {
 	entries, err := os.ReadDir(j.dir)
 	if err != nil {

@@ -344,3 +344,61 @@ func TestAProcessThatTheKernelKillsLeavesEverythingOldOrNew(t *testing.T) {
 		t.Error("nothing was killed")
 	}
 }
+
+// What a person does with the files after the process was killed is theirs, also if it looks like the patch's own work.
+func TestWhatAPersonHasDoneSinceStays(t *testing.T) {
+	for name, test := range map[string]struct {
+		kill   string // at which call
+		change func(t testing.TB, dir string)
+		want   map[string]string
+		states map[string]writer.State // by name
+	}{
+		"made the new file": {"openat", func(t testing.TB, dir string) { put(t, dir+"/b", "new b") },
+			map[string]string{"a": "old a", "b": "new b", "gone": "gone"}, map[string]writer.State{"a": writer.IsOld, "b": writer.Left, "gone": writer.IsOld}},
+		"wrote the new content": {"openat", func(t testing.TB, dir string) { put(t, dir+"/a", "new a") },
+			map[string]string{"a": "new a", "gone": "gone"}, map[string]writer.State{"a": writer.Left, "b": writer.IsOld, "gone": writer.IsOld}},
+		"wrote it later": {"renameat2", func(t testing.TB, dir string) { put(t, dir+"/a", "new a") },
+			map[string]string{"a": "new a", "gone": "gone"}, map[string]writer.State{"a": writer.Left, "b": writer.IsOld, "gone": writer.IsOld}},
+		"replaced a file": {"openat", func(t testing.TB, dir string) {
+			put(t, dir+"/other", "new a")
+			if err := os.Rename(dir+"/other", dir+"/a"); err != nil {
+				t.Fatal(err)
+			}
+		}, map[string]string{"a": "new a", "gone": "gone"}, map[string]writer.State{"a": writer.Left, "b": writer.IsOld, "gone": writer.IsOld}},
+		"removed a file": {"renameat2", func(t testing.TB, dir string) {
+			if err := os.Remove(dir + "/gone"); err != nil {
+				t.Fatal(err)
+			}
+		}, map[string]string{"a": "old a"}, map[string]writer.State{"a": writer.IsOld, "b": writer.IsOld, "gone": writer.Left}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := crash{"", func(t testing.TB, dir string) { put(t, dir+"/a", "old a"); put(t, dir+"/gone", "gone") }, func(dir string) []patch.Change {
+				return []patch.Change{{Path: dir + "/a", Old: file("old a"), New: file("new a")}, {Path: dir + "/gone", Old: file("gone")},
+					{Path: dir + "/b", New: &patch.Content{Data: []byte("new b"), Created: true}}}
+			}}
+			dir, j, _, killed := c.killed(t, func() *program { return begin(t, child.KillAt+"="+test.kill) })
+			if !killed {
+				t.Fatal("the process was not killed")
+			}
+			test.change(t, dir)
+			all, err := j.Recover(t.Context(), func(context.Context, json.RawMessage) (io.ReadWriteCloser, error) { return begin(t), nil })
+			if err != nil || len(all) != 1 || all[0].Err != nil {
+				t.Fatal(all, err)
+			}
+			for _, r := range all[0].Results {
+				if want := test.states[filepath.Base(r.Path)]; r.State != want {
+					t.Errorf("%v, want %s", r, want)
+				}
+			}
+			for name, text := range tree(t, dir) {
+				if _, text, _ = strings.Cut(text, " "); text != test.want[name] {
+					t.Errorf("%s is %q, want %q", name, text, test.want[name])
+				}
+				delete(test.want, name)
+			}
+			if len(test.want) > 0 {
+				t.Errorf("%q are missing", test.want)
+			}
+		})
+	}
+}

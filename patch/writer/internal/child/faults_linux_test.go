@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Variables of a process that a test starts: at which of its changing system calls it is to be killed or to stop, counted from 1.
+// Variables of a process that a test starts: at which of its changing system calls it is to be killed or to stop, counted from 1, or
+// at the first call of a name.
 const (
 	KillAt = "EXECBUS_TEST_KILL_AT"
 	StopAt = "EXECBUS_TEST_STOP_AT"
@@ -20,32 +21,32 @@ const (
 var _ = arm()
 
 func arm() bool {
-	kill, stop := number(KillAt), number(StopAt)
-	if n := number(Piece); n > 0 {
+	kill, stop := value(KillAt), value(StopAt)
+	if n, err := strconv.Atoi(value(Piece)); err == nil {
 		piece = n
 	}
-	if kill+stop == 0 {
+	if kill+stop == "" {
 		return false
 	}
 	calls := 0
-	before = func(string) {
-		switch calls++; calls {
-		case kill:
+	before = func(call string) {
+		calls++
+		switch number := strconv.Itoa(calls); {
+		case kill == number, kill == call:
 			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 			select {}
-		case stop:
+		case stop == number:
 			_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
 		}
 	}
 	return true
 }
 
-func number(variable string) int {
+func value(variable string) string {
 	for _, v := range os.Environ() {
 		if text, found := strings.CutPrefix(v, variable+"="); found {
-			n, _ := strconv.Atoi(text)
-			return n
+			return text
 		}
 	}
-	return 0
+	return ""
 }

@@ -39,24 +39,32 @@ const (
 func (t *transaction) settle(to direction) []Result {
 	states := make([]found, len(t.changes))
 	report := make([]Result, len(t.changes))
-	all, over := true, false
+	begun, known, over := true, true, false // all have left their old side; what is there is known; the last phase had begun
 	for i, c := range t.changes {
 		report[i] = Result{Path: c.Path, State: Left}
 		var err error
 		if states[i], err = t.find(i, c); err != nil {
 			states[i], report[i].Why = foreign, cause(err)
 		}
-		if states[i] == foreign {
+		switch states[i] {
+		case untouched, torn:
+			begun = false
+		case foreign:
 			_, here := t.temporary(c)
-			all = all && here
+			known = known && here
+		case cleaned:
+			over = true
 		}
-		all = all && states[i] != untouched && states[i] != torn
-		over = over || states[i] == cleaned
 	}
 	if to == undecided {
 		to = undo
-		if all || over {
+		if begun && (known || over) {
 			to = finish
+		}
+	}
+	for i := range states {
+		if to == undo && states[i] == cleaned { // we take nothing away before all is in place
+			states[i] = foreign
 		}
 	}
 	for i := len(t.changes) - 1; i >= 0; i-- { // a torn file comes before those that show that there is something to undo
@@ -80,7 +88,7 @@ func (t *transaction) resolve(i int, state found, to direction, result *Result) 
 	c := t.changes[i]
 	if state == foreign {
 		if result.Why == "" {
-			result.Why = "it is not as it was, nor as the patch wants it: somebody else has changed it"
+			result.Why = "it is not as the patch has left it: somebody else has changed it"
 		}
 		_ = t.in(c, false, func(dir int, _ string) error { return t.discard(dir, i, c) })
 		if at, _ := t.temporary(c); at != "" {
@@ -100,7 +108,7 @@ func (t *transaction) resolve(i int, state found, to direction, result *Result) 
 	switch {
 	case err != nil:
 		result.State, result.Why = Left, cause(err)
-	case to == finish || state == cleaned:
+	case to == finish:
 		result.State = IsNew
 	default:
 		result.State = IsOld
@@ -143,6 +151,9 @@ func (t *transaction) find(i int, c *Change) (state found, err error) {
 		switch {
 		case err == nil && c.Exists && now.ID == c.Stamp.ID:
 			state = c.compare(dir, name)
+			if (state == torn || state == rewritten) && (t.made == nil || missing == nil && temp.ID == t.made[i].ID) {
+				state = foreign // we have not begun to write there
+			}
 		case err == nil && !c.Remove && t.isNew(i, dir, name):
 			switch {
 			case !c.Exists:
@@ -201,10 +212,10 @@ func (c *Change) compare(dir int, name string) found {
 	return torn
 }
 
-// isNew reports whether the file at a name is the one that was made for a change.
+// isNew reports whether the file at a name is the one that was made for a change. Before it is known which were made, none is in place.
 func (t *transaction) isNew(i, dir int, name string) bool {
 	c := t.changes[i]
-	if now, err := look(dir, name); err != nil || t.made != nil && now.ID != t.made[i].ID && !t.late(c) {
+	if now, err := look(dir, name); err != nil || t.made == nil || now.ID != t.made[i].ID && !t.late(c) {
 		return false
 	}
 	data, err := regularAt(dir, name, len(c.New))
