@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -48,8 +49,9 @@ func (s *Session) execPatch(ctx context.Context, command messages.ExecCommand, f
 }
 
 // RecoverPatches settles what hosts that were killed have left of patches on this machine: all files of a patch are as before it, or as after
-// it. It returns a sentence for each such patch; there is none where nothing was left. Every patch does this first.
-func (r *Runtime) RecoverPatches(ctx context.Context) []string {
+// it. It returns a sentence for each such patch; there is none where nothing was left. The error says which patches are not settled, or why
+// that is not known. Every patch does this first.
+func (r *Runtime) RecoverPatches(ctx context.Context) ([]string, error) {
 	return actors.RecoverPatches(ctx, &r.around)
 }
 
@@ -109,26 +111,24 @@ func (p *patches) Parse(m messages.ApplyPatch, dir string) (actors.Patch, error)
 }
 
 // Recover implements actors.Patches.
-func (p *patches) Recover(ctx context.Context, machine ptyio.Resolver, begin actors.BeginPatchProgram) (texts []string) {
+func (p *patches) Recover(ctx context.Context, machine ptyio.Resolver, begin actors.BeginPatchProgram) (texts []string, err error) {
 	journal, err := p.journal(ctx, machine)
 	if err != nil {
-		return nil // writing says so
+		return nil, err
 	}
 	recovered, err := journal.Recover(ctx, beginRecorded(begin))
-	if err != nil {
-		return nil
-	}
 	for _, r := range recovered {
+		if r.Err != nil {
+			err = errors.Join(err, fmt.Errorf("a patch that was not finished could not be settled: %w", r.Err))
+			continue
+		}
 		texts = append(texts, "a patch that was not finished was settled: "+toldOf(r))
 	}
-	return texts
+	return texts, err
 }
 
 // toldOf says what has become of a patch that was not finished.
 func toldOf(r writer.Recovered) string {
-	if r.Err != nil {
-		return r.Err.Error()
-	}
 	text := "its files are as before it"
 	if slices.ContainsFunc(r.Results, func(f writer.Result) bool { return f.State == writer.IsNew }) {
 		text = "its files are as after it"
@@ -245,6 +245,11 @@ func (p *onePatch) Write(ctx context.Context, machine ptyio.Resolver, program io
 		results = slices.DeleteFunc(results, func(r writer.Result) bool {
 			return !slices.ContainsFunc(p.plan.Changes, func(c patch.Change) bool { return c.Path == r.Path })
 		})
+		if len(results) == 0 && errors.Is(err, messages.ErrRuntimeFailure) {
+			for i := range files {
+				files[i].State, files[i].Detail = messages.StateUncertain, "the patch was not finished, and could not be settled yet"
+			}
+		}
 	}
 	mark(files, results)
 	if len(results) > 0 && !slices.ContainsFunc(files, func(f messages.FileChange) bool { return f.State != messages.StateChanged }) {

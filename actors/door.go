@@ -29,8 +29,9 @@ type (
 	BeginPatchProgram = shared.BeginPatchProgram
 )
 
-// RecoverPatches settles what hosts that were killed have left of patches. It returns a sentence for each patch.
-func RecoverPatches(ctx context.Context, d *Dependencies) []string {
+// RecoverPatches settles what hosts that were killed have left of patches. It returns a sentence for each patch that is settled now; the
+// error says which are not, or why that is not known.
+func RecoverPatches(ctx context.Context, d *Dependencies) ([]string, error) {
 	return patching.Recover(ctx, d.WithDefaults())
 }
 

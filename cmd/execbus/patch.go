@@ -87,7 +87,7 @@ const recoverUsage = `Usage:
 Settles what programs that were killed have left of patches: all files of a patch are as before it, or as after it. What somebody
 else has changed since is left alone, and named. Every patch does this first.
 
-Exit codes: 0, 1 if execbus failed, 2 for wrong usage.
+Exit codes: 0, 1 if a patch could not be settled or execbus failed, 2 for wrong usage.
 
 Example:
   execbus patch recover
@@ -107,9 +107,12 @@ func recoverPatches(args []string, std streams) int {
 		return failed(std, err)
 	}
 	defer func() { _ = shutdown(rt) }()
-	all := rt.RecoverPatches(context.Background())
+	all, err := rt.RecoverPatches(context.Background())
 	for _, text := range all {
 		fmt.Fprintln(std.out, text)
+	}
+	if err != nil {
+		return failed(std, err)
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(std.out, "there is nothing to settle")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/execbus/execbus/internal/own"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -71,6 +72,18 @@ func TestPatchRefusesAsOthersDo(t *testing.T) {
 func TestPatchRecoverSaysThatThereIsNothing(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	if out, errors, code := program(t, "patch", "recover"); code != 0 || !strings.Contains(out, "nothing to settle") {
+		t.Errorf("%d, %q, %q", code, out, errors)
+	}
+	if err := os.WriteFile(own.Patches()+"/x.json", []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, errors, code := program(t, "patch", "recover"); code != 1 || out != "" || !strings.Contains(errors, "could not be settled") {
+		t.Errorf("%d, %q, %q", code, out, errors)
+	}
+	if err := os.Chmod(own.Patches(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, errors, code := program(t, "patch", "recover"); code != 1 || out != "" || !strings.Contains(errors, own.Patches()) {
 		t.Errorf("%d, %q, %q", code, out, errors)
 	}
 	if _, errors, code := program(t, "patch", "recover", "now"); code != exitMisused || !strings.Contains(errors, `"now"`) {

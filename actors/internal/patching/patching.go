@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
@@ -109,7 +111,7 @@ func (p *patching) receive(ctx *system.Context) {
 	case killing:
 		p.overdue()
 	case protocol.CancelCall:
-		p.end(&messages.Error{Code: messages.ErrCancelled, Op: "apply patch", Detail: "the call was cancelled, and nothing was changed"})
+		p.end(&messages.Error{Code: messages.ErrCancelled, Op: "apply patch", Detail: "the call was cancelled"})
 	case protocol.EndPatch:
 		p.end(m.Why)
 	case system.WorkFailed:
@@ -185,7 +187,11 @@ func (m *read) make(ctx context.Context, session *shared.Session, settings *shar
 	if m.patch, err = session.Patches.Parse(asked, dir); err != nil {
 		return err
 	}
-	for _, text := range Recover(ctx, session.Dependencies) {
+	texts, err := Recover(ctx, session.Dependencies)
+	if err != nil { // the patch may be to other files
+		texts = append(texts, err.Error())
+	}
+	for _, text := range texts {
 		session.Bus.Publish(messages.ExecNotice{Origin: messages.Origin{Session: session.SessionID, At: time.Now()}, Text: text})
 	}
 	program, err := start(ctx, session, settings, nil)
@@ -284,8 +290,8 @@ func start(ctx context.Context, session *shared.Session, settings *shared.Settin
 	return begin(ctx, session.Spawner, launch, session.Patience)
 }
 
-// Recover settles what hosts that were killed have left. It returns a sentence for each patch.
-func Recover(ctx context.Context, d *shared.Dependencies) []string {
+// Recover settles what hosts that were killed have left. See shared.Patches.
+func Recover(ctx context.Context, d *shared.Dependencies) ([]string, error) {
 	return d.Patches.Recover(ctx, d.Spawner.Resolver(), under(d))
 }
 
@@ -465,10 +471,25 @@ func (p *patching) done(files []messages.FileChange) {
 	p.answer(&messages.PatchResult{Call: p.ApplyPatch.Call, Files: files, Summary: p.plan.Summary, Overwritten: p.plan.Overwritten, WallTime: time.Since(p.began)})
 }
 
-// failed answers with an error.
+// failed answers with an error, which names the files that may be changed.
 func (p *patching) failed(err *messages.Error, files []messages.FileChange) {
 	if p.at == over {
 		return
+	}
+	const most = 8
+	var names []string
+	for _, file := range files {
+		if file.State == messages.StateUncertain {
+			names = append(names, messages.Visible(file.Path))
+		}
+	}
+	if more := len(names) - most; more > 0 {
+		names = append(names[:most], strconv.Itoa(more)+" more")
+	}
+	if len(names) > 0 {
+		told := *err
+		told.Detail += "; look at what may be changed: " + strings.Join(names, ", ")
+		err = &told
 	}
 	p.Bus.Publish(messages.PatchFailed{Origin: p.origin(), Err: *err, Files: files})
 	p.Logger.Log(context.Background(), levelOf(err), "patch failed", "call", string(p.ApplyPatch.Call), "code", string(err.Code))

@@ -15,8 +15,9 @@ type Patches interface {
 	Launch(ctx context.Context, machine ptyio.Resolver) (ptyio.Launch, error)
 	// Parse reads a patch whose relative paths begin at dir.
 	Parse(request messages.ApplyPatch, dir string) (Patch, error)
-	// Recover settles what processes that were killed have left on a machine. It returns a sentence for each patch.
-	Recover(ctx context.Context, machine ptyio.Resolver, begin BeginPatchProgram) []string
+	// Recover settles what processes that were killed have left on a machine. It returns a sentence for each patch that is settled now; the
+	// error says which are not, or why that is not known.
+	Recover(ctx context.Context, machine ptyio.Resolver, begin BeginPatchProgram) ([]string, error)
 }
 
 // BeginPatchProgram starts the program under a confinement that the journal has recorded.
