@@ -65,15 +65,13 @@ type Listeners struct {
 	owned map[uint64]owner // the sockets of the last look, by inode
 }
 
-// owner is who has a socket: nobody of the tree, if the pid is zero. A member may have been forked while the others were looked at, so
-// a stranger's socket is looked up some times.
+// owner is who has a socket: nobody of the tree, if the pid is zero. A member may have been missed, because it was forked or became an
+// orphan while the others were looked at. So a stranger's socket is looked up again, at the looks 1, 2, 4, 8 and so on.
 type owner struct {
 	pid     int
 	program string
-	looks   int
+	looks   uint
 }
-
-const strangerLooks = 3
 
 // Look returns the sockets on which members listen.
 func (l *Listeners) Look() (found []ptyio.Listener, err error) {
@@ -112,9 +110,11 @@ func (l *Listeners) assign(sockets []socket) {
 	open := map[uint64]bool{}
 	for _, s := range sockets {
 		o := l.owned[s.inode]
-		if o.pid == 0 && o.looks < strangerLooks {
+		if o.pid == 0 {
 			o.looks++
-			open[s.inode] = true
+			if o.looks&(o.looks-1) == 0 {
+				open[s.inode] = true
+			}
 		}
 		known[s.inode] = o
 	}

@@ -73,7 +73,7 @@ func (m member) reader() *ptyio.Reader {
 		if reads, watches := m.waits(call); reads {
 			return &ptyio.Reader{PID: m.PID, Program: m.Name, Watches: watches, Still: func() bool {
 				now, err := readCall(path)
-				return err == nil && bytes.Equal(now.text, call.text)
+				return err == nil && bytes.Equal(now.text, call.text) && m.asleep()
 			}}
 		}
 	}
@@ -85,10 +85,13 @@ func (m member) guess() *ptyio.Reader {
 	if m.State != 'S' || !m.controls() || m.Group != m.Foreground {
 		return nil
 	}
-	return &ptyio.Reader{PID: m.PID, Program: m.Name, Guess: true, Still: func() bool {
-		now, err := procs.Read(m.PID)
-		return err == nil && now.State == 'S' && now.Start == m.Start
-	}}
+	return &ptyio.Reader{PID: m.PID, Program: m.Name, Guess: true, Still: m.asleep}
+}
+
+// asleep reports whether it is still the same process, and sleeps. One that was stopped seems to be in the same call.
+func (m member) asleep() bool {
+	now, err := procs.Read(m.PID)
+	return err == nil && now.Start == m.Start && (now.State == 'S' || m.Threads > 1 && now.State != 'T' && now.State != 't')
 }
 
 // controls reports whether the file is the controlling terminal of the member. Another session may have a terminal of the
