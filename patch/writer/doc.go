@@ -16,7 +16,8 @@
 //   - All or nothing: everything is checked before the first file changes; if one change fails, those before it are undone, and the
 //     results say so file by file.
 //   - A file that has changed since it was read, or whose directory is another one, fails the patch. Device, inode, mode, size,
-//     time of change and every byte are compared.
+//     time of change and every byte are compared. On an overlay, as the root of a container is one, the first writing may give a file of a
+//     lower layer another inode; there the rest has to do.
 //   - A file is replaced in one step; mode, owner, group and extended attributes are kept. It is written in place if it has several
 //     names, was reached through a link, lies in a sticky directory or one where nothing can be made, if something is mounted there,
 //     if owner or attributes cannot be kept, or if the file system cannot exchange names. New content is on the disk before it is put in place.

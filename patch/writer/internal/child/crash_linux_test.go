@@ -1,6 +1,7 @@
 package child_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,9 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/patch"
 	"github.com/execbus/execbus/patch/writer"
@@ -123,6 +127,44 @@ func crashes() []crash {
 	}
 }
 
+// copiedUp is in a directory of which everything lies in a lower layer, under two names. So the inodes change with the first writing.
+func copiedUp() crash {
+	return crash{"on an overlay", func(t testing.TB, dir string) {
+		layers := work(t)
+		for _, made := range []string{"/lower", "/upper", "/work"} {
+			if err := os.Mkdir(layers+made, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"/a", "/from", "/gone", "/inplace"} {
+			put(t, layers+"/lower"+name, "old "+name)
+			if err := os.Link(layers+"/lower"+name, layers+"/lower"+name+"2"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Symlink("inplace", layers+"/lower/link"); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("overlay", dir, "overlay", 0, "lowerdir="+layers+"/lower,upperdir="+layers+"/upper,workdir="+layers+"/work"); err != nil {
+			t.Skipf("this machine or user cannot mount an overlay: %v", err)
+		}
+		t.Cleanup(func() {
+			if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		})
+	}, func(dir string) []patch.Change {
+		return []patch.Change{
+			{Path: dir + "/a", Old: file("old /a"), New: file("new a")},
+			{Path: dir + "/inplace", Named: dir + "/link", Old: file("old /inplace"), New: file("new text in place")},
+			{Path: dir + "/gone", Old: file("old /gone")},
+			{Path: dir + "/to", New: file("old /from"), From: dir + "/from"},
+			{Path: dir + "/from", Named: dir + "/from", Old: file("old /from")},
+			{Path: dir + "/b", New: &patch.Content{Data: []byte("new b"), Created: true}},
+		}
+	}}
+}
+
 // tree is everything below a directory.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
@@ -177,7 +219,7 @@ func open(t testing.TB) (*writer.Journal, string) {
 func apply(ctx context.Context, p *program, j *writer.Journal, changes []patch.Change) ([]writer.Result, error) {
 	var paths []string
 	for _, c := range changes {
-		paths = append(paths, c.Path)
+		paths = append(paths, cmp.Or(c.Named, c.Path))
 	}
 	conversation := writer.New(p)
 	looked, err := conversation.Read(paths)
@@ -251,21 +293,31 @@ func recovered(t testing.TB, dir string, j *writer.Journal, records string, old,
 // A process that is killed at any of its changing system calls leaves every file old or new, once what it has begun is settled; also if the
 // process that settles it is killed, at any of its own.
 func TestAKilledProcessLeavesEverythingOldOrNew(t *testing.T) {
-	for _, c := range crashes() {
+	all := append(crashes(), copiedUp())
+	for i, c := range append(all, all[0], all[0]) {
+		env, step := []string{child.Piece + "=5"}, 1
+		if less := i - len(all) + 1; less > 0 {
+			c.name, env = []string{"without exchange", "without second names"}[less-1], append(env, fmt.Sprintf("%s=%d", child.NoFlags, less))
+			step = 3
+			changes := c.changes
+			c.changes = func(dir string) []patch.Change { // a link cannot be replaced in such a file system
+				return slices.DeleteFunc(changes(dir), func(c patch.Change) bool { return c.Old != nil && c.Old.Link != "" && c.New != nil })
+			}
+		}
 		t.Run(c.name, func(t *testing.T) {
 			old, new := c.outcomes(t)
 			if maps.Equal(old, new) {
 				t.Fatal("the patch changes nothing")
 			}
 			both := map[bool]int{}
-			for n := 1; ; n++ {
-				dir, j, records, killed := c.killed(t, func() *program { return begin(t, fmt.Sprintf("%s=%d", child.KillAt, n), child.Piece+"=5") })
+			for n := 1; ; n += step {
+				dir, j, records, killed := c.killed(t, func() *program { return begin(t, append(env, fmt.Sprintf("%s=%d", child.KillAt, n))...) })
 				if !killed {
 					break
 				}
 				for again := n % 7; again > 0 && killed; again += 7 { // and so does what settles it
 					_, err := j.Recover(t.Context(), func(context.Context, json.RawMessage) (io.ReadWriteCloser, error) {
-						return begin(t, fmt.Sprintf("%s=%d", child.KillAt, again), child.Piece+"=5"), nil
+						return begin(t, append(env, fmt.Sprintf("%s=%d", child.KillAt, again))...), nil
 					})
 					if err != nil {
 						t.Fatal(err)

@@ -15,6 +15,9 @@ const (
 	StopAt = "EXECBUS_TEST_STOP_AT"
 	// Piece is how many bytes one call writes.
 	Piece = "EXECBUS_TEST_PIECE"
+	// NoFlags is 1 where the file system can neither exchange names nor keep what stands at a new one, as NFS and 9p, and 2 where a
+	// file cannot have two names either, as in many that are programs.
+	NoFlags = "EXECBUS_TEST_NO_FLAGS"
 )
 
 // This happens before the package's init takes over.
@@ -24,6 +27,17 @@ func arm() bool {
 	kill, stop := value(KillAt), value(StopAt)
 	if n, err := strconv.Atoi(value(Piece)); err == nil {
 		piece = n
+	}
+	if value(NoFlags) != "" {
+		renameat2 = func(from int, old string, to int, name string, flags uint) error {
+			if flags != 0 {
+				return unix.EINVAL
+			}
+			return unix.Renameat(from, old, to, name)
+		}
+	}
+	if value(NoFlags) == "2" {
+		linkat = func(int, string, int, string, int) error { return unix.EPERM }
 	}
 	if kill+stop == "" {
 		return false

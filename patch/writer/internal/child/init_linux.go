@@ -87,6 +87,9 @@ func serve(r io.Reader, w io.Writer) error {
 			if t.made != nil && len(t.made) != len(t.changes) {
 				return errors.New("the request does not fit the changes")
 			}
+			for i, made := range t.made {
+				t.changes[i].Stamp.ID = made.Old
+			}
 			reply.Report = t.settle(undecided)
 			t, total = &transaction{}, 0
 		default:

@@ -102,8 +102,11 @@ func (c *Change) Check() error {
 // Prepare checks the changes that were sent, and writes the new contents beside their places.
 type Prepare struct{ Protected []string }
 
-// Made is what was made for a change: the file with the new content. It is zero if the change is made in place, or removes something.
-type Made struct{ ID }
+// Made is what was made for a change: the file with the new content. Its ID is zero if the change is made in place, or removes something.
+type Made struct {
+	ID
+	Old ID // of the old file: to open it for writing may have changed that
+}
 
 // Failed says why nothing was done.
 type Failed struct{ Path, Why string }

@@ -130,7 +130,7 @@ func (t *transaction) temporary(c *Change) (at string, isOld bool) {
 func look(dir int, name string) (Stamp, error) {
 	var s unix.Stat_t
 	err := unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW)
-	return Stamp{ID: ID{s.Dev, s.Ino}, Mode: s.Mode, Size: s.Size}, err
+	return Stamp{ID: ID{s.Dev, s.Ino}, Mode: s.Mode, Size: s.Size, Modified: s.Mtim.Nano()}, err
 }
 
 // find finds out how far a change has come.
@@ -147,9 +147,9 @@ func (t *transaction) find(i int, c *Change) (state found, err error) {
 			err = unix.ENOENT
 		}
 		temp, missing := look(dir, c.Temp)
-		isTemp := missing == nil && c.Exists && temp.ID == c.Stamp.ID
+		isTemp := missing == nil && c.isOld(dir, temp)
 		switch {
-		case err == nil && c.Exists && now.ID == c.Stamp.ID:
+		case err == nil && c.isOld(dir, now):
 			state = c.compare(dir, name)
 			if (state == torn || state == rewritten) && (t.made == nil || missing == nil && temp.ID == t.made[i].ID) {
 				state = foreign // we have not begun to write there
@@ -180,6 +180,16 @@ func (t *transaction) find(i int, c *Change) (state found, err error) {
 		err = nil
 	}
 	return state, err
+}
+
+// isOld reports whether what was found in a directory is the old file. It learns the inode if that is another one since.
+func (c *Change) isOld(dir int, found Stamp) bool {
+	found.Dir = c.Stamp.Dir
+	if !c.Exists || found.ID != c.Stamp.ID && !copiedUp(dir, found, c.Stamp) {
+		return false
+	}
+	c.Stamp.ID = found.ID
+	return true
 }
 
 // compare says what the old file at its own name contains.

@@ -41,6 +41,9 @@ func (t *transaction) prepare() ([]Made, *Failed) {
 			}
 		}
 	}
+	for i, c := range t.changes {
+		t.made[i].Old = c.Stamp.ID
+	}
 	return t.made, nil
 }
 
@@ -237,13 +240,14 @@ func (t *transaction) verified(dir int, name string, c *Change, flags int) (int,
 	if err != nil {
 		return -1, err
 	}
-	if now != c.Stamp {
+	if now != c.Stamp && !copiedUp(only, now, c.Stamp) {
 		return -1, errChanged
 	}
 	if c.Link != "" {
 		if text, err := linkText(only, ""); err != nil || text != c.Link {
 			return -1, errChanged
 		}
+		c.Stamp = now
 		return -1, nil
 	}
 	if now.Mode&unix.S_IFMT != unix.S_IFREG || !stores(only) {
@@ -257,7 +261,28 @@ func (t *transaction) verified(dir int, name string, c *Change, flags int) (int,
 		_ = unix.Close(file)
 		return -1, errChanged
 	}
+	if flags == unix.O_RDWR { // this has copied it up
+		if now, err = stamp(file, c.Stamp.Dir); err != nil {
+			_ = unix.Close(file)
+			return -1, err
+		}
+	}
+	if now.ID != c.Stamp.ID {
+		if err := t.guarded(c.Path, now.ID); err != nil {
+			_ = unix.Close(file)
+			return -1, err
+		}
+		c.Stamp.ID = now.ID
+	}
 	return file, nil
+}
+
+// copiedUp reports whether the only difference is one that an overlay makes: a file that has several names in a lower layer gets another
+// inode when it is first opened for writing, or renamed. fd is in that file system.
+func copiedUp(fd int, now, was Stamp) bool {
+	var s unix.Statfs_t
+	now.ID = was.ID
+	return now == was && unix.Fstatfs(fd, &s) == nil && int64(s.Type) == unix.OVERLAYFS_SUPER_MAGIC
 }
 
 // write makes the new file of a change beside its place.
@@ -288,13 +313,13 @@ func (t *transaction) write(i int, c *Change) error {
 		if err != nil {
 			return err
 		}
-		t.made[i] = Made{s.ID}
+		t.made[i].ID = s.ID
 		if err := writeAll(file, c.New); err != nil {
 			return err
 		}
 		if !t.keep(c, file, old) {
 			if old >= 0 {
-				t.made[i] = Made{}
+				t.made[i].ID = ID{}
 				return errors.Join(unlink(dir, c.Temp), overwritable(c))
 			}
 			if err := chmod(file, c.Mode&0o777); err != nil {
@@ -308,7 +333,7 @@ func (t *transaction) write(i int, c *Change) error {
 
 // sync waits until the disk has the new file of a change. Else a failure of power could leave a name with an empty file.
 func (t *transaction) sync(i int, c *Change) error {
-	if t.made[i] == (Made{}) {
+	if t.made[i].ID == (ID{}) {
 		return nil
 	}
 	return t.in(c, false, func(dir int, _ string) error {
@@ -443,7 +468,7 @@ func (t *transaction) put(i int, c *Change) error {
 			return t.take(dir, name, c)
 		case !c.Exists:
 			return move(dir, c.Temp, name)
-		case t.made[i] != Made{}:
+		case t.made[i].ID != ID{}:
 			old, err := t.verified(dir, name, c, unix.O_RDONLY)
 			if err != nil {
 				return err
@@ -454,8 +479,11 @@ func (t *transaction) put(i int, c *Change) error {
 			if err = exchange(dir, name, c.Temp); err == nil {
 				return t.stillOld(dir, c, func() error { return exchange(dir, name, c.Temp) })
 			}
-			if old < 0 || err != unix.EINVAL && err != unix.ENOSYS && err != unix.EBUSY {
+			if err != unix.EINVAL && err != unix.ENOSYS && err != unix.EBUSY {
 				return err
+			}
+			if old < 0 {
+				return errors.New("this file system cannot put a file in the place of a link; delete the link by a patch of its own")
 			}
 			if err := errors.Join(unlink(dir, c.Temp), overwritable(c)); err != nil { // this file system cannot exchange names
 				return err
