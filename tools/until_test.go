@@ -21,7 +21,7 @@ func TestACallEndsForWhatTheModelWaitsFor(t *testing.T) {
 	}
 	for _, c := range []struct{ chars, until, says string }{
 		{`one\n`, `"awaiting_input"`, "Waiting for input: a secret: echo is off"},
-		{`secret\n`, `{"pattern":"(?m)^two$"}`, "Until: the pattern was found"},
+		{`secret\n`, `{"pattern":"(?m)^two\\n"}`, "Until: the pattern was found"},
 		{``, `{"quiet_ms":1,"awaiting_input":false}`, "Until: no more output came"},
 		{``, `{"quiet_after_output_ms":1}`, "Until: not met"},
 	} {

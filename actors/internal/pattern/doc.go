@@ -10,6 +10,6 @@
 //
 // # What you must not assume
 //
-// That the echo is always known: only if the output begins with what was typed is it left out, as the terminal shows it in line mode, and
-// as line editors that show what they get.
+// That the echo is always known: it is left out only if the output begins with it, behind blanks and ends of lines, as the terminal shows it
+// in line mode, and as line editors that show what they get.
 package pattern

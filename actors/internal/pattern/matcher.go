@@ -135,6 +135,7 @@ func (m *Matcher) emit(offset int64, b byte) {
 	case m.echo[0] == b:
 		m.echo, m.held = m.echo[1:], append(m.held, b)
 		return
+	case len(m.held) == 0 && (b == '\n' || b == ' '): // the rest of what was shown before may come after the input has gone out
 	default: // it is something else
 		for i, b := range m.held {
 			m.add(offset-int64(len(m.held)-i), b)

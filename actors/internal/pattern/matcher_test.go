@@ -53,6 +53,7 @@ func TestPatternsAreComparedWithText(t *testing.T) {
 		{"far", `y`, "", []string{long, long, "y"}, 2*int64(len(long)) + 1},
 		{"echo", `done`, "echo done\n", []string{"ech", "o done\r\n"}, 0},
 		{"after the echo", `done`, "echo done\n", []string{"echo done\r\n", "done\r\n"}, 15},
+		{"after the end of a line, and an echo", `done`, "echo done\n", []string{"\r\n", " echo done\r\n", "done\r\n"}, 18},
 		{"no echo", `done`, "echo done\n", []string{"done"}, 4},
 		{"half an echo", `echo it`, "echo done\n", []string{"echo i", "t"}, 7},
 		{"echo of a control character", `C`, "\x03", []string{"^C"}, 0},
