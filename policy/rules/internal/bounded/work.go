@@ -97,8 +97,12 @@ func (f *File) chargeCall(name string, operands ...starlark.Value) error {
 		times += len(text)
 	case "string.lstrip", "string.rstrip", "string.strip": // each character is looked for among those to be removed
 		if len(operands) > 1 {
-			removed, _ := starlark.AsString(operands[1])
-			times += len(removed)
+			times += max(0, starlark.Len(operands[1]))
+		}
+	case "bytes.in", "string.count", "string.find", "string.in", "string.index", "string.partition", "string.rfind", "string.rindex", "string.rpartition":
+		// Texts of 256 bytes and more can be chosen so that the one is compared with every part of the other.
+		if len(operands) > 1 {
+			times += starlark.Len(operands[1]) / 256
 		}
 	}
 	if strings.HasSuffix(name, ".*") || strings.HasSuffix(name, ".*=") {
