@@ -287,6 +287,19 @@ func TestAnApprovedPatchOfARepositoryIsWritten(t *testing.T) {
 	})
 }
 
+// While a program is isolated, something stands for protected names that do not exist. The error says so.
+func TestAPatchUnderAMissingProtectedNameIsExplained(t *testing.T) {
+	never := messages.ApprovalPolicy{Mode: messages.ApproveNever}
+	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approval = never }, func(t *testing.T, w *patched) {
+		for _, name := range []string{".git/hooks/x", ".git", ".agents/x", ".codex"} {
+			_, err := w.apply("*** Add File: " + name + "\n+x\n")
+			if err == nil || !strings.Contains(err.Error(), "outside of the project") && !strings.Contains(err.Error(), "the sandbox protects "+w.dir+"/.") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
 func TestAPatchFollowsTheSessionsPolicy(t *testing.T) {
 	atEachLevel(t, nil, func(t *testing.T, w *patched) {
 		if err := w.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Sandbox: &messages.SandboxPolicy{}, Approval: &messages.ApprovalPolicy{Mode: messages.ApproveNever}}); err != nil {

@@ -45,6 +45,16 @@ func WritableRoots(s Snapshot) (roots []string) {
 // protectedNames cannot be changed at the top of a writable root; a repository's own directory cannot be changed anywhere below it.
 var protectedNames = []string{".git", ".agents", ".codex"}
 
+// ProtectedName is the protected name in a writable root at or below which a path lies, as it is written; empty if there is none.
+func ProtectedName(path string, s Snapshot) string {
+	for _, kept := range (&Patch{}).protected(s) {
+		if inside(path, kept) {
+			return kept
+		}
+	}
+	return ""
+}
+
 // Guarded are the paths that the patch must not change once it may be applied: what is protected, but for the names under which lie files
 // that were asked about.
 func (p *Patch) Guarded(s Snapshot) []string {

@@ -3,6 +3,7 @@ package patching
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"path/filepath"
@@ -205,7 +206,7 @@ func (m *read) make(ctx context.Context, session *shared.Session, settings *shar
 		}
 	}()
 	if m.plan, err = m.patch.Read(program, policy.WritableRoots(m.snapshot)); err != nil {
-		return err
+		return m.explained(err)
 	}
 	m.request = policy.Request{Argv: []string{policy.PatchName}, Dir: dir, CommandPolicy: messages.CommandPolicy{Justification: asked.Justification},
 		Patch: &policy.Patch{Files: m.plan.Files, Roots: m.plan.Dirs, Protected: session.Protected, Diff: m.plan.Diff}}
@@ -217,6 +218,20 @@ func (m *read) make(ctx context.Context, session *shared.Session, settings *shar
 	}
 	m.decision = session.MakePlan(m.request, m.snapshot)
 	return nil
+}
+
+// explained says with an error about a file that its path is protected. If nothing is there, an isolated program sees what stands for it.
+func (m *read) explained(err error) error {
+	typed, is := errors.AsType[*messages.Error](err)
+	if !is {
+		return err
+	}
+	if name := policy.ProtectedName(typed.Subject, m.snapshot); name != "" {
+		told := *typed
+		told.Detail += "; the sandbox protects " + messages.Visible(name) + ": if it does not exist, only a person can make it"
+		return &told
+	}
+	return err
 }
 
 // maxWidened bounds the directories outside of the sandbox that one patch may write in; the sandbox takes no more.
@@ -233,7 +248,9 @@ func (m *read) widen(ctx context.Context, machine ptyio.Resolver) error {
 		}
 		at, err := locator.Locate(ctx, path)
 		if err != nil {
-			return err
+			told := *protocol.AsError("apply patch", err)
+			told.Subject = cmp.Or(told.Subject, path)
+			return m.explained(&told)
 		}
 		if m.request.Located == nil {
 			m.request.Located = map[string]messages.Location{}
