@@ -80,7 +80,7 @@ func (o *SessionOptions) checkApproval() error {
 		o.Sandbox = &messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}
 	}
 	o.Sandbox = messages.Clone(o.Sandbox)
-	if err := cmp.Or(o.Approval.Check(), o.RulesUnreadable.Check(), o.Sandbox.Check(), o.LeastAssurance.Check(), o.Limits.Check()); err != nil {
+	if err := cmp.Or(o.Approval.Check(), o.RulesUnreadable.Check(), o.Sandbox.Check(), checkHosts(o.Sandbox), o.LeastAssurance.Check(), o.Limits.Check()); err != nil {
 		return err
 	}
 	if o.ApprovalDeadline < 0 {

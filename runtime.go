@@ -104,6 +104,8 @@ type Runtime struct {
 
 	ruleErrors []error
 
+	proxies sync.WaitGroup // what the networks of sessions still do
+
 	freeing sync.Once
 	freed   chan struct{} // closed when the spawner has ended, with spawnerErr
 	// spawnerErr is the error of the spawner's Close.
@@ -132,6 +134,7 @@ func (r *Runtime) start(options Options) error {
 	}
 	r.around = actors.Dependencies{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: newHostLogger(options.Logger, r.logs),
 		MaxProcesses: options.MaxProcesses, Telemetry: telemetry, AmendmentFile: options.AmendmentFile, Protected: options.ruleFiles(), Patches: &patches{journals(options.StateDir)}}
+	r.around.NewNetwork = r.newNetwork
 	if dir := journals(options.StateDir); options.StateDir != "" { // the usual one is protected anyway
 		_, _ = writer.OpenJournal(dir) // it is made now, because nothing can be while commands could make it, too; an error is one of the first patch
 		r.around.Protected = append(r.around.Protected, dir)
@@ -300,6 +303,7 @@ func (r *Runtime) Shutdown(ctx context.Context) error {
 		go func() {
 			defer close(r.freed)
 			r.spawnerErr = closeSpawner(r.around.Spawner)
+			r.proxies.Wait()
 			r.around.Bus.Close()
 			hostcode.CloseAll(r.patience.flush, r.logs, r.metrics)
 		}()

@@ -28,6 +28,8 @@ const (
 	KindApprovalResolved  EventKind = "approval_resolved"
 	KindToolDecision      EventKind = "tool_decision"
 
+	KindNetworkConnection EventKind = "network_connection"
+
 	KindPatchStarted EventKind = "patch_started"
 	KindPatchApplied EventKind = "patch_applied"
 	KindPatchFailed  EventKind = "patch_failed"

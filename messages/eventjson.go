@@ -47,6 +47,7 @@ var readers = map[EventKind]func([]byte) (Event, error){
 	KindApprovalRequested:   read[ApprovalRequested],
 	KindApprovalResolved:    read[ApprovalResolved],
 	KindToolDecision:        read[ToolDecision],
+	KindNetworkConnection:   read[NetworkConnection],
 	KindPatchStarted:        read[PatchStarted],
 	KindPatchApplied:        read[PatchApplied],
 	KindPatchFailed:         read[PatchFailed],
@@ -165,5 +166,11 @@ func (e PatchApplied) MarshalJSON() ([]byte, error) {
 // MarshalJSON implements json.Marshaler.
 func (e PatchFailed) MarshalJSON() ([]byte, error) {
 	type fields PatchFailed
+	return withKind(e.Kind(), fields(e))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e NetworkConnection) MarshalJSON() ([]byte, error) {
+	type fields NetworkConnection
 	return withKind(e.Kind(), fields(e))
 }

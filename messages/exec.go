@@ -115,6 +115,9 @@ type Result struct {
 	Met *Met `json:"met,omitempty"`
 	// Denial says that the sandbox stopped the command; nil means that it did not, or that this is not known.
 	Denial *Denial `json:"denial,omitempty"`
+	// BlockedHosts are the first connections that the command was not allowed to make and that no earlier result names, of equal ones
+	// one: at most MaxBlockedHosts for a process.
+	BlockedHosts []Connection `json:"blockedHosts,omitempty"`
 	// Patch is set if the command was a call of apply_patch and nothing else: it was applied as by ApplyPatch, and no process was started.
 	Patch *PatchResult `json:"patch,omitempty"`
 }

@@ -2,6 +2,7 @@ package messages_test
 
 import (
 	"encoding/json"
+	"net/netip"
 	"reflect"
 	"strings"
 	"syscall"
@@ -48,6 +49,12 @@ func fill(t *rapid.T, v reflect.Value) {
 		if rapid.Bool().Draw(t, "granular") {
 			v.Set(reflect.ValueOf(messages.ApprovalPolicy{Mode: messages.ApproveGranular,
 				Granular: messages.GranularApproval{SandboxApproval: rapid.Bool().Draw(t, "sandbox"), Rules: rapid.Bool().Draw(t, "rules")}}))
+		}
+		return
+	}
+	if v.Type() == reflect.TypeFor[netip.AddrPort]() {
+		if rapid.Bool().Draw(t, "address") {
+			v.Set(reflect.ValueOf(netip.MustParseAddrPort("192.0.2.1:443")))
 		}
 		return
 	}
@@ -218,6 +225,7 @@ var events = map[messages.EventKind]messages.Event{
 	messages.KindExecExited:          messages.ExecExited{Origin: somewhere},
 	messages.KindOutputClosed:        messages.OutputClosed{Origin: somewhere},
 	messages.KindExecEnded:           messages.ExecEnded{Origin: somewhere},
+	messages.KindNetworkConnection:   messages.NetworkConnection{Origin: somewhere},
 	messages.KindAttemptEnded:        messages.AttemptEnded{Origin: somewhere},
 	messages.KindTerminalInteraction: messages.TerminalInteraction{Origin: somewhere},
 	messages.KindProcessWarning:      messages.ProcessWarning{Origin: somewhere},

@@ -72,6 +72,25 @@ type NetworkPolicy struct {
 	Default HostDefault `json:"default,omitempty"`
 }
 
+// String is one phrase: "network by host (allow example.com)".
+func (p *NetworkPolicy) String() string {
+	const most = 8
+	var rules []string
+	for _, rule := range p.Hosts[:min(len(p.Hosts), most)] {
+		rules = append(rules, rule.String())
+	}
+	if more := len(p.Hosts) - most; more > 0 {
+		rules = append(rules, fmt.Sprintf("and %d more rules", more))
+	}
+	if p.Default == HostsAsked {
+		rules = append(rules, "ask about others")
+	}
+	if len(rules) == 0 {
+		return "network by host"
+	}
+	return "network by host (" + strings.Join(rules, "; ") + ")"
+}
+
 // MaxHostRules bounds NetworkPolicy.Hosts.
 const MaxHostRules = 1024
 
@@ -141,3 +160,32 @@ type Connection struct {
 	Began      time.Time     `json:"began"`
 	Lasted     time.Duration `json:"lastedNs"`
 }
+
+// MaxBlockedHosts bounds the list of connections that a result names as blocked.
+const MaxBlockedHosts = 16
+
+// String says of a connection that was refused why, and which rule would allow it.
+func (c Connection) String() string {
+	text := fmt.Sprintf("network access to %s", c.Host)
+	if c.Port != 0 {
+		text += fmt.Sprintf(":%d", c.Port)
+	}
+	if c.Protocol != "" {
+		text += " (" + string(c.Protocol) + ")"
+	}
+	text += " was blocked: " + c.Reason
+	if c.Suggestion != nil {
+		text += "; a rule would permit it: " + c.Suggestion.String()
+	}
+	return text
+}
+
+// NetworkConnection is published for each connection of a command to a host, when it has ended or was refused. Its process is that of the
+// connection: this event can come after the process's last one.
+type NetworkConnection struct {
+	Origin
+	Connection Connection `json:"connection"`
+}
+
+// Kind implements Event.
+func (NetworkConnection) Kind() EventKind { return KindNetworkConnection }

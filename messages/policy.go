@@ -116,6 +116,9 @@ type SandboxPolicy struct {
 	Type SandboxType `json:"type"`
 	// NetworkAccess lets a read-only, workspace-write or external-sandbox command use the network.
 	NetworkAccess bool `json:"network_access,omitempty"`
+	// Network lets a read-only or workspace-write command talk to some hosts and to no other: those that its rules and the network
+	// rules of rule files allow. Only an isolated command can be held to that. It cannot be set with NetworkAccess.
+	Network *NetworkPolicy `json:"network,omitempty"`
 	// For workspace-write: the writable directories besides the working directory, and whether $TMPDIR and /tmp are not writable.
 	WritableRoots       []string `json:"writable_roots,omitempty"`
 	ExcludeTmpdirEnvVar bool     `json:"exclude_tmpdir_env_var,omitempty"`
@@ -164,7 +167,15 @@ func (p SandboxPolicy) Check() error {
 			}
 		}
 	}
-	return nil
+	switch {
+	case p.Network == nil:
+		return nil
+	case !p.Confined():
+		return badPolicy("%s confines nothing, so it cannot let commands talk to some hosts only; use workspace-write or read-only", p.Type)
+	case p.NetworkAccess:
+		return badPolicy("it lets commands use all of the network, and some hosts only; choose one")
+	}
+	return p.Network.Check()
 }
 
 func badPolicy(format string, args ...any) error {
@@ -184,9 +195,12 @@ func (p SandboxPolicy) String() string {
 	if kind == SandboxWorkspaceWrite && len(p.WritableRoots) > 0 {
 		words = append(words, "also "+strings.Join(p.WritableRoots, " "))
 	}
-	if p.NetworkAccess {
+	switch {
+	case p.NetworkAccess:
 		words = append(words, "network")
-	} else {
+	case p.Network != nil:
+		words = append(words, p.Network.String())
+	default:
 		words = append(words, "no network")
 	}
 	return strings.Join(words, ", ")

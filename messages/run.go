@@ -72,6 +72,8 @@ type RunResult struct {
 	Tree   *TreeReport `json:"tree,omitempty"`
 	Denial *Denial     `json:"denial,omitempty"` // if the sandbox stopped the command
 	Limit  Limit       `json:"limit,omitempty"`  // the limit that ended the command
+	// BlockedHosts are the first connections that the command was not allowed to make, of equal ones one: at most MaxBlockedHosts.
+	BlockedHosts []Connection `json:"blockedHosts,omitempty"`
 }
 
 // NormalizeRun turns any outcome into a result: the result itself if there is one (a timeout has one), and otherwise a

@@ -72,6 +72,8 @@ type EndRecord struct {
 	Waited   time.Duration `json:"waitedNs,omitempty"` // for a person, before the start and between attempts
 	Detail   string        `json:"detail,omitempty"`
 	Denial   *Denial       `json:"denial,omitempty"` // with CauseSandboxDenied, and if a retry was refused
+	// BlockedHosts are the first connections that it was not allowed to make, of equal ones one: at most MaxBlockedHosts.
+	BlockedHosts []Connection `json:"blockedHosts,omitempty"`
 }
 
 // String is one phrase: "exited, code(0)", "terminated by prune, signal(15)".

@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"net/netip"
 	"reflect"
 	"time"
 )
@@ -27,8 +28,8 @@ func beside(v reflect.Value) (n int) {
 			return int(v.Type().Elem().Size()) + beside(v.Elem())
 		}
 	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[time.Time]() {
-			return 0
+		if v.Type() == reflect.TypeFor[time.Time]() || v.Type() == reflect.TypeFor[netip.AddrPort]() {
+			return 0 // what they point to is shared
 		}
 		for i := range v.NumField() {
 			n += beside(v.Field(i))

@@ -11,7 +11,8 @@
 //	proxy.Update(snapshot) // rules or approvals have changed: what is no longer allowed is closed
 //	proxy.Close()
 //
-// The wall is not here: it is the network namespace, which has no other way out. Nothing in the runtime starts this proxy yet.
+// The wall is not here: it is the network namespace, which has no other way out. The runtime starts one for each session whose policy lets commands
+// talk to some hosts.
 //
 // # What it serves
 //
@@ -35,7 +36,8 @@
 // # Who asks
 //
 // [Proxy.Credential] goes into the proxy variables of a command, see [Environment]. Commands behind one proxy can read each other's
-// variables, so a credential says who asks and opens nothing. A connection without one belongs to process 0, and one with a wrong one
+// variables, so a credential says who asks and opens nothing. [Proxy.Blocked] has what a process was not allowed, and [Proxy.End] ends
+// what it has left open. A connection without one belongs to process 0, and one with a wrong one
 // is refused.
 //
 // Upstream proxies are asked for the host by its name, after its addresses were looked up and allowed here; they look it up again.

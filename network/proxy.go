@@ -83,6 +83,7 @@ type Proxy struct {
 	live      map[*connection]bool
 	questions map[questionKey]*question
 	asking    int
+	blocked   map[messages.ProcessID][]messages.Connection // from Begin to End
 	stats     Stats
 	own       []netip.Addr
 	ownSince  time.Time
@@ -114,6 +115,7 @@ func New(options Options) *Proxy {
 	p := &Proxy{
 		options: options, snapshot: options.Snapshot, changed: make(chan struct{}), empty: make(chan struct{}),
 		listeners: map[net.Listener]bool{}, conns: map[net.Conn]bool{}, live: map[*connection]bool{}, questions: map[questionKey]*question{},
+		blocked: map[messages.ProcessID][]messages.Connection{},
 	}
 	p.key = newKey()
 	p.ended, p.end = context.WithCancel(context.Background())

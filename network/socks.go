@@ -48,6 +48,7 @@ func (p *Proxy) serveSOCKS(conn net.Conn) {
 		}
 	}
 	if r, ok := errors.AsType[*refusal](err); ok {
+		c.note(err)
 		conn.SetWriteDeadline(time.Now().Add(headerTimeout))
 		conn.Write(socksReply(r.code))
 	}

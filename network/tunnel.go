@@ -87,6 +87,7 @@ func (c *connection) pass(near, far net.Conn, early []byte, opened string) error
 			err = c.check(hello)
 		}
 		if err != nil {
+			c.note(err)
 			c.farewell(near, hello.bytes, err)
 			return err
 		}
@@ -275,6 +276,7 @@ func (c *connection) refuseHTTP(w http.ResponseWriter, r *http.Request, err erro
 		refusal = malformed("%s", err.Error())
 	}
 	drain(w)
+	c.note(err)
 	refusal.answer(w, r.Method, c.record)
 	c.end(err)
 }

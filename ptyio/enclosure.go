@@ -2,6 +2,8 @@ package ptyio
 
 import (
 	"context"
+	"net"
+	"net/netip"
 
 	"github.com/execbus/execbus/messages"
 )
@@ -20,7 +22,15 @@ type Confinement struct {
 	// Additional are the extra permissions of one command; nil for none. Relative paths in it are relative to AdditionalDir.
 	Additional    *messages.AdditionalPermissions
 	AdditionalDir string
+	// Proxy, if not nil, gives children that may not use the network one that has nothing but a listener on [ProxyAddress], by which they
+	// reach what the owner of Proxy lets them reach. Proxy gets each such listener before the first child that can connect to it is
+	// known, serves it in a goroutine, and must not block. The spawner closes the listener when no child can reach it any more. A spawner
+	// that cannot do this, or that would leave children another way out, refuses the launch.
+	Proxy func(net.Listener) `json:"-"`
 }
+
+// ProxyAddress is where children find what Confinement.Proxy serves.
+func ProxyAddress() netip.AddrPort { return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 61080) }
 
 // Enclosure is a confinement whose paths the spawner has looked up. If a path leads elsewhere later, launches are refused. It
 // is safe for concurrent use.

@@ -182,6 +182,9 @@
 //   - Without the network: a network that the commands under one policy share, so that one command can reach a server that
 //     another has started, and nothing else. Unix sockets only if the policy lists some; then those of Docker, containerd,
 //     D-Bus, displays and of the agents of SSH and GnuPG are covered unless they are listed.
+//   - With Confinement.Proxy: that same network, with a listener on ptyio.ProxyAddress that the owner of Proxy serves from outside. The
+//     process that makes the network binds it, before any command lives there, and the socket goes to the host; no process relays, and there
+//     is no other way out. Only isolated commands can have this; where nothing can be isolated, and by the direct spawner, they are refused.
 //   - A rename out of a directory that holds a protected name below the top of a root fails with EXDEV.
 //
 // # Protected names that do not exist

@@ -151,6 +151,9 @@ func needsABI(what string, abi int) messages.Missing {
 
 // least returns the weakest level that is accepted. If nobody has chosen it, because gives the reason for it.
 func (e *enclosure) least() (least messages.Assurance, because string) {
+	if e.proxied() {
+		return messages.AssuranceIsolated, "its commands may talk to named hosts only, for which they need a network of their own"
+	}
 	if least = e.confinement.Least; least != "" {
 		return least, ""
 	}
@@ -162,6 +165,9 @@ func (e *enclosure) least() (least messages.Assurance, because string) {
 	}
 	return messages.AssuranceConfined, ""
 }
+
+// proxied reports whether the commands reach named hosts only, through a proxy.
+func (e *enclosure) proxied() bool { return e.found.Plan.Proxied && !e.found.Plan.Network }
 
 // tooLittle returns a refusal. It says what is missing, why, and which level would accept it.
 func (e *enclosure) tooLittle(best messages.Enforcement, least messages.Assurance, because string) error {
@@ -175,6 +181,10 @@ func (e *enclosure) tooLittle(best messages.Enforcement, least messages.Assuranc
 			detail += ","
 		}
 		detail += " " + m.String()
+	}
+	if e.proxied() {
+		return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox", Enforceable: best.Level,
+			Detail: detail + "; let the host make namespaces, or give commands no network or all of it"}
 	}
 	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox", Enforceable: best.Level,
 		Detail: detail + fmt.Sprintf("; accept it with the least assurance %q, or change the policy", string(best.Level)),

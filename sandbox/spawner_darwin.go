@@ -83,6 +83,9 @@ func (*spawner) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 	if launch.Sandbox == nil {
 		return host.Limited(messages.Enforcement{Level: messages.AssuranceNone}, launch.Limits)
 	}
+	if c := launch.Sandbox.Confinement(); c.Proxy != nil && !c.Policy.NetworkAccess {
+		return messages.Enforcement{}, unsupported("sandbox", "the commands may talk to named hosts only, which takes the namespaces of Linux; give them no network or all of it")
+	}
 	if name := launch.Argv0; name != "" && filepath.Base(name) != filepath.Base(launch.Argv[0]) {
 		return messages.Enforcement{}, unsupported("argv0", "the sandbox here starts programs under their own names only; leave the other name out")
 	}

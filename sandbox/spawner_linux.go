@@ -84,9 +84,9 @@ func (*spawner) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 // networkOff tells programs that they need not try the network.
 const networkOff = "EXECBUS_SANDBOX_NETWORK_DISABLED="
 
-// tell returns an environment that tells the command whether the policy forbids the network, even if the request says otherwise.
+// tell returns an environment that tells the command whether the policy forbids all of the network, even if the request says otherwise.
 func (e *enclosure) tell(env []string) []string {
-	if e.found.Plan.Network {
+	if e.found.Plan.Network || e.proxied() {
 		return env
 	}
 	env = slices.DeleteFunc(slices.Clone(env), func(variable string) bool { return strings.HasPrefix(variable, networkOff) })

@@ -100,6 +100,9 @@ func notes(r *messages.Result) (all []string) {
 	if r.Denial != nil {
 		add("Note: %s", r.Denial)
 	}
+	for _, blocked := range r.BlockedHosts {
+		add("Note: %s", messages.Visible(blocked.String()))
+	}
 	for _, earlier := range r.EarlierInput {
 		add("Earlier input: %s", earlier)
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/execbus/execbus/messages"
 )
 
 // said holds the values that one source gives for one setting.
@@ -53,6 +55,14 @@ func configure(command, usage string, c *config, args []string, std streams, mor
 		return nil, misused(std, err.Error(), usage), true
 	}
 	c.sandbox.NetworkAccess = c.sandbox.NetworkAccess || c.network
+	if len(c.hosts) > 0 {
+		network := messages.NetworkPolicy{}
+		if c.sandbox.Network != nil {
+			network = *c.sandbox.Network
+		}
+		network.Hosts = append(slices.Clip(network.Hosts), c.hosts...)
+		c.sandbox.Network = &network
+	}
 	c.sandbox.WritableRoots = append(slices.Clip(c.sandbox.WritableRoots), c.writable...)
 	return flags.Args(), 0, false
 }
@@ -103,6 +113,9 @@ func fromEnvironment(dir string) []said {
 		values := []string{value}
 		if s.several {
 			values = filepath.SplitList(value)
+			if s.spaced {
+				values = strings.Fields(value)
+			}
 		}
 		list = append(list, said{s, values, s.variable(), dir, true})
 	}

@@ -52,7 +52,7 @@ func TestEverySettingHasItsSources(t *testing.T) {
 		"dir": {"/a", "/b", "/c"}, "cd": {"/a", "/b", "/c"}, "approval": {"never", "untrusted", "on-failure"},
 		"sandbox": {"read-only", "workspace-write", "external-sandbox"}, "writable": {"/a", "/b", "/c"}, "assurance": {"none", "confined", "isolated"},
 		"rules": {rules, "/", "/tmp"}, "limit": {"files=1", "files=2", "processes=3"}, "timeout": {"1s", "2s", "3s"},
-		"http": {"a", "b", "c"}, "token-file": {"/a", "/b", "/c"},
+		"allow-host": {"a.example", "*.b.example:8443", "c.example:22/tcp"}, "http": {"a", "b", "c"}, "token-file": {"/a", "/b", "/c"},
 		"listen": {"a", "b", "c"}, "tls-cert": {"/a", "/b", "/c"}, "tls-key": {"/a", "/b", "/c"}, "client-ca": {"/a", "/b", "/c"}, "file-root": {"/a", "/b", "/c"}, "max-processes": {"1", "2", "3"},
 	}
 	for _, s := range settings {
@@ -91,6 +91,9 @@ func TestEverySettingHasItsSources(t *testing.T) {
 				}
 			}
 			expected.sandbox.NetworkAccess, got.sandbox.WritableRoots = expected.network, nil
+			if hosts := expected.hosts; hosts != nil {
+				expected.sandbox.Network = &messages.NetworkPolicy{Hosts: hosts}
+			}
 			if code != 0 || !reflect.DeepEqual(got, expected) {
 				t.Errorf("%s in the file %v, in the environment %v, as a flag %v: %+v, want %+v; %s", s.name, inFile, inVariable, inFlag, got, expected, wrong)
 			}

@@ -208,6 +208,9 @@ func (o *order) ended(end messages.EndRecord) int {
 	case end.Denial != nil:
 		fmt.Fprintf(o.std.err, "execbus: %v\n", end.Denial)
 	}
+	for _, blocked := range end.BlockedHosts {
+		fmt.Fprintf(o.std.err, "execbus: %v\n", blocked)
+	}
 	if code, known := end.Status.Code(); known {
 		return code
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/execbus/execbus/execserver"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/hosts"
 )
 
 // setting is something that a person can choose. Its flag is --name, its environment variable EXECBUS_NAME and its key in the
@@ -20,6 +21,7 @@ type setting struct {
 	commands  string // those that have it
 	value     string // the placeholder for the value in the help; empty for a switch
 	several   bool   // more than one value: the flag is repeated, the variable has colons between them, the file has a list
+	spaced    bool   // the variable has spaces between several values instead, which may contain colons
 	workspace bool   // the value is a path below which commands may write
 	path      bool   // the value is a path; relative to the working directory, or to the file's directory in the file
 	negated   bool   // a switch that also has the flag --no-name
@@ -36,6 +38,7 @@ type config struct {
 	approval                                   messages.ApprovalPolicy
 	sandbox                                    messages.SandboxPolicy
 	network                                    bool
+	hosts                                      []messages.HostRule
 	writable                                   []string
 	assurance                                  messages.Assurance
 	rules                                      []string // files and directories, by absolute paths; none: the user's own
@@ -70,6 +73,10 @@ var settings = []setting{
 			return err
 		})},
 	{name: "network", commands: "mcp run serve", meaning: "let confined commands use the network", set: yes(func(c *config) *bool { return &c.network })},
+	{name: "allow-host", commands: "mcp run", value: "HOST", several: true, spaced: true,
+		meaning: "let confined commands talk to a host and to no other that rules do not allow: a name, *.NAME, **.NAME, an address or a range, then :PORT, then /http, /https or /tcp. " +
+			"It takes a sandbox that isolates. The variable has spaces between several hosts",
+		set: setHosts},
 	{name: "writable", commands: "mcp run serve patch", value: "DIR", several: true, workspace: true, path: true, meaning: "let commands under workspace-write write below another directory",
 		set: func(c *config, dirs []string) error { c.writable = dirs; return nil }},
 	{name: "assurance", commands: "mcp run serve patch", value: "LEVEL", initial: "isolated where the workspace holds a protected name such as .git, confined elsewhere",
@@ -256,4 +263,22 @@ func size(text string) (int64, error) {
 		return 0, errors.New("too large")
 	}
 	return n * factor, err
+}
+
+// setHosts sets the hosts that commands may talk to.
+func setHosts(c *config, values []string) error {
+	c.hosts = nil
+	for _, value := range values {
+		rule := messages.HostRule{Host: value, Decision: messages.HostAllow}
+		for _, protocol := range []messages.HostProtocol{messages.HostHTTP, messages.HostHTTPS, messages.HostTCP} {
+			if host, found := strings.CutSuffix(value, "/"+string(protocol)); found {
+				rule.Host, rule.Protocol = host, protocol
+			}
+		}
+		if err := hosts.Check(rule); err != nil {
+			return fmt.Errorf("%q: %w", value, err)
+		}
+		c.hosts = append(c.hosts, rule)
+	}
+	return nil
 }

@@ -482,6 +482,9 @@ func (s *spawner) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Enclo
 	if !c.Policy.Confined() {
 		return e, nil
 	}
+	if (c.Proxy != nil || c.Policy.Network != nil) && !c.Policy.NetworkAccess {
+		return nil, unsupported("spawn", "commands on another machine cannot be given some hosts only; give them no network or all of it")
+	}
 	if !s.link.flow() {
 		return nil, errNoSandbox
 	}

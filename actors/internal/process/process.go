@@ -41,8 +41,10 @@ type process struct {
 	waited    time.Duration    // for a person, before and between attempts
 	latch     protocol.Latch   // of the approval actor, if it was asked
 	denial    *messages.Denial // the last denial by a sandbox
-	refusal   *messages.Error  // why there was no other attempt
-	told      bool             // a caller was told of the exit
+	// blockedTold is how many of its blocked connections results have named.
+	blockedTold int
+	refusal     *messages.Error // why there was no other attempt
+	told        bool            // a caller was told of the exit
 	// outputTold says that OutputClosed was published.
 	outputTold bool
 }

@@ -20,7 +20,7 @@ func (p *process) result(c *call) *messages.Result {
 	if a := p.attempt; a != nil {
 		r.Background = a.background
 	}
-	r.Met = p.met(c)
+	r.Met, r.BlockedHosts = p.met(c), p.newlyBlocked()
 	switch limit := p.reached(); {
 	case r.Running:
 	case p.ending.first != nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
@@ -16,6 +17,9 @@ import (
 func (p *process) startSpawning(number int) (callOff context.CancelFunc) {
 	sys, self, supervisor, runtime, id := p.ctx.System(), p.ctx.Self(), p.supervisor, p.runtime, p.id // the goroutines must not touch the actor
 	launch, spawner := p.decision.launch, p.Spawner
+	if n := p.network(); n != nil {
+		launch.Env = n.Begin(id, launch.Env, p.settings.Base)
+	}
 	born := make(chan struct{}, 1) // room for one: a child is born once
 	launch.Events = relay(sys, self, supervisor, id, number, born)
 	returned := func(child ptyio.Child, err error) {
@@ -62,6 +66,33 @@ func (p *process) startSpawning(number int) (callOff context.CancelFunc) {
 		return nil
 	})
 	return callOff
+}
+
+// network is the way by which the current attempt reaches named hosts; nil if it reaches all or none.
+func (p *process) network() shared.Network {
+	if p.decision == nil || p.decision.launch.Sandbox == nil {
+		return nil
+	}
+	if more := p.decision.launch.Sandbox.Confinement().Additional; !more.Empty() && more.Network != nil && more.Network.Enabled {
+		return nil
+	}
+	return p.settings.Network
+}
+
+// blockedHosts are the connections that it was not allowed to make.
+func (p *process) blockedHosts() []messages.Connection {
+	if p.settings.Network == nil {
+		return nil
+	}
+	return p.settings.Network.Blocked(p.id)
+}
+
+// newlyBlocked are those that no result has named.
+func (p *process) newlyBlocked() []messages.Connection {
+	all := p.blockedHosts()
+	fresh := all[min(p.blockedTold, len(all)):]
+	p.blockedTold = len(all)
+	return fresh
 }
 
 // spawnError is the error of a command that the spawner did not start.

@@ -111,6 +111,10 @@ func (v *supervisor) newRules(m protocol.NewRules) {
 	}
 	settings := *v.settings
 	settings.Rules = m.Rules
+	if err := v.connect(&settings); err != nil { // a rule file is read as a whole or not at all
+		v.Logger.Error("the network rules stay as they were", "reason", err.Error())
+		settings.Network = v.settings.Network
+	}
 	v.approval.rules, v.settings = m, &settings
 	if v.approval.actor != nil {
 		v.ctx.Send(v.approval.actor, m)

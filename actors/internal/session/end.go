@@ -23,6 +23,9 @@ func (v *supervisor) ended(m protocol.Ended) []effect {
 	}
 	id, end := m.Process, m.Record
 	delete(v.entries, id)
+	if v.network != nil {
+		v.network.End(id)
+	}
 	do = append(do, v.questions.leave(e)...)
 	if end == nil { // it is counted all the same
 		end = &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.StatusNone()}

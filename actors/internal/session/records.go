@@ -143,6 +143,9 @@ func (r *record) rest(budget shared.Budget, inputErr *messages.Error) any {
 	}
 	result := &messages.Result{Process: id, Call: r.info.Call, Status: end.Status, ChunkID: output.ChunkID(), Lost: lostOf(end),
 		MaxOutputTokens: budget.Tokens, MaxOutputBytes: budget.Bytes, Denial: end.Denial, InputErr: inputErr}
+	if !r.told {
+		result.BlockedHosts = end.BlockedHosts
+	}
 	if end.Cause == messages.CauseTerminated {
 		result.Cause, result.By, result.Limit = end.Cause, end.By, end.Limit
 	}

@@ -26,7 +26,8 @@ type supervisor struct {
 	config   shared.SessionConfig
 	runtime  *system.PID
 	settings *shared.Settings
-	paused   int // PauseYields not yet resumed
+	network  shared.Network // made for the first policy that names hosts
+	paused   int            // PauseYields not yet resumed
 
 	entries      map[messages.ProcessID]*entry
 	calls        calls
@@ -78,6 +79,9 @@ func (v *supervisor) handle(message any) {
 	switch m := message.(type) {
 	case system.Started:
 		v.startApproval()
+		if err := v.connect(v.settings); err != nil { // the rules of its policy were checked before
+			v.Logger.Error("commands reach no host", "reason", err.Error())
+		}
 		v.settings.Enclose(v.ctx.Detach, v.Spawner, v.Protected)
 	case system.Stopping:
 		v.leave()
@@ -379,6 +383,10 @@ func (v *supervisor) update(m messages.UpdateEnvironment) {
 		return
 	}
 	if m.Sandbox != nil || m.LeastAssurance != nil {
+		if err := v.connect(built); err != nil {
+			v.ctx.Respond(err)
+			return
+		}
 		v.settings.Enclosing.Over()
 		built.Enclose(v.ctx.Detach, v.Spawner, v.Protected)
 	}

@@ -44,6 +44,9 @@ func (s *Settings) Enclose(detach func(func(context.Context) any), spawner ptyio
 	e.release = release
 	s.Enclosing = e
 	confinement := Confinement(s.Sandbox, s.Least, s.Dir, s.Base, protected)
+	if s.Network != nil {
+		confinement.Proxy = s.Network.Serve
+	}
 	detach(func(alive context.Context) any {
 		stop := context.AfterFunc(alive, release)
 		context.AfterFunc(wanted, func() { stop() }) // the session may live long

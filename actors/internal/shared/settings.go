@@ -23,6 +23,7 @@ type Settings struct {
 	Least        messages.Assurance
 	Limits       messages.Limits
 	Enclosing    *enclosing // nil where the policy confines nothing
+	Network      Network    // nil where the policy names no hosts
 	Rules        *rules.Set
 	Unreadable   messages.RulesUnreadable
 

@@ -44,9 +44,14 @@ func (p Rule) Missing() bool { return p.Inode == 0 }
 // Plan is a policy with its paths looked up. Everything can be read unless a rule says otherwise. A plan does not change.
 type Plan struct {
 	Network bool
+	// Proxied says that a proxy listens in the network of the commands, on 127.0.0.1 and ProxyPort. It means nothing with Network.
+	Proxied bool
 	Rules   []Rule // the more specific ones later
 	Sockets []Rule // unix sockets that stay within reach
 }
+
+// ProxyPort is above the ports that programs get without naming one.
+const ProxyPort = 61080
 
 // Writes reports whether anything can be written.
 func (p *Plan) Writes() bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"sync"
@@ -44,13 +45,15 @@ type process struct {
 	nextID  uint64
 	plans   map[Enclosure]uint64 // the numbers of the plans that the warden knows
 	leaders map[uint64]*leader
-	closing bool
-	retired bool // it takes no more starts, and ends with its last tree
-	dead    bool
-	reaped  bool  // or it is about to be reaped
-	failed  error // why a dead warden never greeted
-	watched bool  // it is continued again and again
-	stops   int   // how many looks in a row found it stopped
+	// listeners are those in the networks of commands, by the number of their plan.
+	listeners map[uint64]net.Listener
+	closing   bool
+	retired   bool // it takes no more starts, and ends with its last tree
+	dead      bool
+	reaped    bool  // or it is about to be reaped
+	failed    error // why a dead warden never greeted
+	watched   bool  // it is continued again and again
+	stops     int   // how many looks in a row found it stopped
 
 	looking sync.Mutex // guards adopted, which those that look at members share
 	adopted orphanList
@@ -61,6 +64,7 @@ type leader struct {
 	process *process
 	id      uint64
 	spec    ptyio.Start
+	plan    uint64     // the number of its plan; zero for none
 	reply   chan error // the answer to the start; room for one
 	pid     int        // the rest is set before that answer
 	mark    tree.Mark
@@ -140,7 +144,7 @@ func (p *process) request(ctx context.Context, spec ptyio.Start, bounds *bounds)
 		files = append(files, rules)
 		request.Files = len(files)
 	}
-	l := &leader{process: p, spec: spec, reply: make(chan error, 1), over: make(chan struct{}), enforced: enforced(e, spec.Limits)}
+	l := &leader{process: p, spec: spec, plan: request.Plan, reply: make(chan error, 1), over: make(chan struct{}), enforced: enforced(e, spec.Limits)}
 	l.spec.Argv, l.spec.Env, l.spec.Files, l.spec.Sandbox = nil, nil, nil, nil // they may be large
 	if err := p.enter(l); err != nil {
 		return nil, err
@@ -317,7 +321,59 @@ func (p *process) unregister(e Enclosure) uint64 {
 	defer p.mu.Unlock()
 	n := p.plans[e]
 	delete(p.plans, e)
+	p.closeListeners()
 	return n
+}
+
+// listen passes on the socket that listens in the network of a plan. If there is none, because descriptors are short, commands that run
+// have no proxy, and the next start makes another network.
+func (p *process) listen(plan uint64) {
+	fds, err := p.conn.TakeFiles(1)
+	var listener net.Listener
+	if err == nil {
+		file := os.NewFile(uintptr(fds[0]), "listener")
+		listener, err = net.FileListener(file)
+		_ = file.Close()
+	}
+	p.mu.Lock()
+	e := p.enclosureOf(plan)
+	if err == nil {
+		p.listeners[plan] = listener
+		p.closeListeners()
+	}
+	p.mu.Unlock()
+	switch {
+	case e == nil:
+	case err != nil:
+		p.unregister(e)
+		p.options.notice("running commands reach no host, not even one that rules allow, because their proxy got no socket: " + err.Error())
+	default:
+		e.Confinement().Proxy(listener)
+	}
+}
+
+// enclosureOf returns the enclosure of a plan that the warden knows. It is called with p.mu held.
+func (p *process) enclosureOf(plan uint64) Enclosure {
+	for e, n := range p.plans {
+		if n == plan {
+			return e
+		}
+	}
+	return nil
+}
+
+// closeListeners closes the listeners that no command can reach any more. It is called with p.mu held.
+func (p *process) closeListeners() {
+	for plan, listener := range p.listeners {
+		used := p.enclosureOf(plan) != nil
+		for _, l := range p.leaders {
+			used = used || l.plan == plan
+		}
+		if !used || p.dead {
+			delete(p.listeners, plan)
+			_ = listener.Close()
+		}
+	}
 }
 
 // withdraw tells the warden that the plan of an enclosure is no longer needed.
@@ -400,6 +456,10 @@ func (p *process) serve() {
 			close(p.ready)
 			continue
 		}
+		if reply.Listening != nil {
+			p.listen(reply.ID)
+			continue
+		}
 		p.dispatch(reply)
 	}
 	p.bury()
@@ -414,6 +474,7 @@ func (p *process) dispatch(reply wire.Reply) {
 	}
 	if reply.Ended != nil || reply.Failed != nil {
 		delete(p.leaders, reply.ID)
+		p.closeListeners()
 		if p.retired && len(p.leaders) == 0 {
 			go p.close() // in a goroutine, because it waits for this one
 		}
@@ -476,6 +537,7 @@ func (p *process) bury() {
 	}
 	left, known := p.leaders, len(p.leaders)
 	p.leaders = map[uint64]*leader{}
+	p.closeListeners()
 	var unanswered []*leader
 	for id, l := range left {
 		if l.pid == 0 || l.abandoned { // if such a tree has a leader, the leader also carries the mark

@@ -112,7 +112,7 @@ func network(t testing.TB) *Network {
 	if err, _ := Probe(true); err != nil {
 		t.Skipf("no namespaces here: %v", err)
 	}
-	n, err := NewNetwork()
+	n, _, err := NewNetwork(0)
 	if err != nil {
 		t.Fatal(err)
 	}

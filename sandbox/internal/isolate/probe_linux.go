@@ -53,7 +53,7 @@ func probe(own bool, launch Launch) error {
 	defer runtime.UnlockOSThread()
 	launch.Plan, launch.Filter = &confine.Plan{Network: !own}, seccomp.Filter(seccomp.Kind{Network: seccomp.Private})
 	if own {
-		network, err := NewNetwork()
+		network, _, err := NewNetwork(0)
 		if err != nil {
 			return err
 		}

@@ -94,8 +94,13 @@ type finder struct {
 
 // Find looks up the paths of a confinement.
 func Find(c ptyio.Confinement, bounds Bounds) (*Found, error) {
+	if c.Policy.Network != nil && c.Proxy == nil {
+		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "confine", Subject: "network",
+			Detail: "commands may talk to some hosts only, and there is no proxy here by which they could; give them no network or all of it",
+			Hint:   "set Confinement.Proxy"}
+	}
 	f := &finder{bounds: bounds, found: Found{names: slices.Concat(protected, c.Policy.ProtectedNames), settings: c.Protected}}
-	f.found.Plan.Network = c.Policy.NetworkAccess
+	f.found.Plan.Network, f.found.Plan.Proxied = c.Policy.NetworkAccess, c.Proxy != nil
 	err := f.all(c)
 	if err != nil {
 		f.found.Close()

@@ -30,7 +30,7 @@ func startIsolated(t *testing.T, f *Forest, keep bool, script string) (*Tree, <-
 	if err, _ := isolate.Probe(true); err != nil {
 		t.Skipf("no namespaces here: %v", err)
 	}
-	network, err := isolate.NewNetwork()
+	network, _, err := isolate.NewNetwork(0)
 	if err != nil {
 		t.Fatal(err)
 	}

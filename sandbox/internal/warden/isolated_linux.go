@@ -15,6 +15,7 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/isolate"
 	"github.com/execbus/execbus/sandbox/internal/tree"
+	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
 // cell holds the resources that the isolated commands of a plan share.
@@ -166,16 +167,36 @@ func (w *warden) isolate(s start) {
 		return
 	}
 	if !p.plan.Network && p.cell.network == nil {
-		err := w.forest.Undisturbed(func() (err error) {
-			p.cell.network, err = isolate.NewNetwork()
-			return err
-		})
-		if err != nil {
+		if err := w.newNetwork(s.spec.Plan, p); err != nil {
 			w.refuse(s, err)
 			return
 		}
 	}
 	w.startIsolated(s, p)
+}
+
+// newNetwork makes the network of a plan. The socket of its proxy goes to the host, and nothing of it stays here.
+func (w *warden) newNetwork(plan uint64, p *registered) error {
+	port := uint16(0)
+	if p.plan.Proxied {
+		port = confine.ProxyPort
+	}
+	listener := -1
+	err := w.forest.Undisturbed(func() (err error) {
+		p.cell.network, listener, err = isolate.NewNetwork(port)
+		return err
+	})
+	if err != nil || listener < 0 {
+		return err
+	}
+	file := os.NewFile(uintptr(listener), "listener")
+	defer file.Close()
+	if err := w.conn.Send(&wire.Reply{ID: plan, Listening: &wire.Listening{}}, file); err != nil {
+		p.cell.network.Close()
+		p.cell.network = nil
+		return &birth.Error{Step: "give the proxy's socket to the host", Errno: unix.EIO}
+	}
+	return nil
 }
 
 func protectFailed(err error) error {

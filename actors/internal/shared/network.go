@@ -1,0 +1,25 @@
+package shared
+
+import (
+	"net"
+
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/policy/hosts"
+)
+
+// Network is the way by which the commands of one session reach the hosts that they may talk to. Package execbus hands it in. Its
+// methods are safe for concurrent use, and none of them blocks.
+type Network interface {
+	// Update replaces what it decides from. Connections that are no longer allowed are closed.
+	Update(hosts.Snapshot)
+	// Serve serves the commands that can reach a listener, until it is closed.
+	Serve(net.Listener)
+	// Begin returns the environment of a process that will use it. base is the environment that commands start from.
+	Begin(process messages.ProcessID, env, base []string) []string
+	// Blocked are the first connections that a process was not allowed to make.
+	Blocked(messages.ProcessID) []messages.Connection
+	// End ends the connections of a process that has ended.
+	End(messages.ProcessID)
+	// Close ends all connections.
+	Close()
+}

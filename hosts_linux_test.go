@@ -1,0 +1,189 @@
+package execbus_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	osexec "os/exec"
+	"strings"
+	"testing"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/sandbox"
+)
+
+// site is a server on the host's loopback.
+func site(t testing.TB) (authority string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "the page") }))
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+// online is a session whose commands may talk to the hosts that rules name.
+func online(t testing.TB, rt *execbus.Runtime, policy messages.NetworkPolicy) *execbus.Session {
+	t.Helper()
+	if probed := sandbox.Probe(); probed.Level != messages.AssuranceIsolated {
+		t.Skipf("skipped: commands are %s here: %+v", probed.Level, probed.Mechanisms)
+	}
+	return openSession(t, rt, execbus.SessionOptions{Dir: t.TempDir(),
+		Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true, Network: &policy}})
+}
+
+func allowed(authority string, protocol messages.HostProtocol) messages.NetworkPolicy {
+	return messages.NetworkPolicy{Hosts: []messages.HostRule{{Host: authority, Protocol: protocol, Decision: messages.HostAllow}}}
+}
+
+// fetch asks the proxy for a page, in bash alone.
+const fetch = `fetch() {
+	credential=${http_proxy#http://}; credential=${credential%@*}; proxy=${http_proxy##*@}
+	exec 3<>"/dev/tcp/${proxy%:*}/${proxy##*:}" || return
+	printf 'GET http://%s/ HTTP/1.1\r\nHost: %s\r\nProxy-Authorization: Basic %s\r\nConnection: close\r\n\r\n' "$1" "$1" "$(printf %s "$credential" | base64 -w0)" >&3
+	cat <&3
+}; `
+
+// fetched runs a command that fetches pages.
+func fetched(t testing.TB, session *execbus.Session, script string) *messages.RunResult {
+	t.Helper()
+	result, err := session.Run(patient(t), messages.RunCommand{Argv: []string{"bash", "-c", fetch + script}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func TestACommandTalksToTheHostsThatItMayTalkTo(t *testing.T) {
+	rt, may, other := newRuntime(t, execbus.Options{}), site(t), site(t)
+	session := online(t, rt, allowed(may, messages.HostHTTP))
+	events, err := session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindNetworkConnection}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Close()
+	result := fetched(t, session, fmt.Sprintf("fetch %s; fetch %s; fetch %s; fetch example.com", may, other, other))
+	said := string(result.Stdout)
+	if !strings.Contains(said, "the page") || strings.Count(said, "403 Forbidden") != 3 || strings.Count(said, `"reason":"not_allowed_local"`) != 2 {
+		t.Errorf("it said %s, %s", said, result.Stderr)
+	}
+	var blocked []string
+	for _, c := range result.BlockedHosts {
+		if c.Process != result.Process || c.Suggestion == nil && strings.HasPrefix(c.Host, "example") {
+			t.Errorf("%+v", c)
+		}
+		blocked = append(blocked, fmt.Sprintf("%s:%d", c.Host, c.Port))
+	}
+	if want := other + " example.com:80"; strings.Join(blocked, " ") != want {
+		t.Errorf("the result names %v as blocked, want %s", blocked, want)
+	}
+	passed := 0
+	for range 4 {
+		e, err := events.Next(patient(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := e.(messages.NetworkConnection)
+		if c.Session != session.ID() || c.Connection.Process != result.Process {
+			t.Errorf("%+v", c)
+		}
+		if c.Connection.Allowed {
+			if passed++; c.Connection.Address.String() != may || c.Connection.Received == 0 || c.Connection.By == "" {
+				t.Errorf("%+v", c.Connection)
+			}
+		}
+	}
+	if passed != 1 {
+		t.Errorf("%d connections passed", passed)
+	}
+}
+
+// The newest policy holds for commands that run.
+func TestARuleThatIsTakenBackEndsWhatItAllowed(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	session := online(t, newRuntime(t, execbus.Options{}), allowed(server.Addr().String(), messages.HostTCP))
+	started, err := session.Start(patient(t), messages.ExecCommand{Argv: []string{"bash", "-c", `proxy=${http_proxy##*@}
+		exec 3<>"/dev/tcp/${proxy%:*}/${proxy##*:}"; printf 'CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n' "$1" "$1" >&3; cat <&3; echo over`, "bash", server.Addr().String()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := server.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	err = session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, Network: &messages.NetworkPolicy{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := far.Read(make([]byte, 1)); err == nil {
+		t.Errorf("%d bytes came", n)
+	}
+	status, err := started.Wait(patient(t))
+	if err != nil || status != messages.StatusExited(0) {
+		t.Errorf("%v, %v", status, err)
+	}
+}
+
+func TestHostsOfAPolicyAreCheckedWhenItIsSet(t *testing.T) {
+	rt := newRuntime(t, execbus.Options{})
+	bad := func() *messages.SandboxPolicy {
+		policy := allowed("2130706433", "")
+		return &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, Network: &policy}
+	}
+	_, err := rt.OpenSession(execbus.SessionOptions{Dir: t.TempDir(), Sandbox: bad()})
+	if !errors.Is(err, messages.ErrInvalidRequest) {
+		t.Error(err)
+	}
+	session := openSession(t, rt, execbus.SessionOptions{Dir: t.TempDir()})
+	if err := session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Sandbox: bad()}); !errors.Is(err, messages.ErrInvalidRequest) {
+		t.Error(err)
+	}
+}
+
+// A policy about hosts that cannot be held runs nothing.
+func TestACommandWithHostsIsRefusedWhereItCannotBeIsolated(t *testing.T) {
+	for _, options := range []sandbox.Options{{Direct: true}, {WithoutNamespaces: true}} {
+		spawner, err := sandbox.New(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		policy := allowed("example.com", "")
+		session := openSession(t, newRuntime(t, execbus.Options{Spawner: spawner}), execbus.SessionOptions{Dir: t.TempDir(), LeastAssurance: messages.AssuranceNone,
+			Sandbox: &messages.SandboxPolicy{Type: messages.SandboxReadOnly, Network: &policy}})
+		if _, err := session.Run(patient(t), messages.RunCommand{Argv: []string{"true"}}); !errors.Is(err, messages.ErrUnsupported) || !strings.Contains(err.Error(), "named hosts") {
+			t.Errorf("%+v: %v", options, err)
+		}
+	}
+}
+
+// Programs that people use, by their proxy variables.
+func TestProgramsReachHostsByTheirVariables(t *testing.T) {
+	rt, may, other := newRuntime(t, execbus.Options{}), site(t), site(t)
+	session := online(t, rt, allowed(may, messages.HostHTTP))
+	for program, script := range map[string]string{
+		"curl":    `curl -sS -f --max-time 60 "http://$1/"`,
+		"wget":    `wget -q -O - --tries=1 "http://$1/"`,
+		"python3": `python3 -c 'import sys, urllib.request; print(urllib.request.urlopen("http://" + sys.argv[1]).read().decode())' "$1"`,
+	} {
+		t.Run(program, func(t *testing.T) {
+			if _, err := osexec.LookPath(program); err != nil {
+				t.Skipf("skipped: %v", err)
+			}
+			for authority, page := range map[string]bool{may: true, other: false} {
+				result, err := session.Run(patient(t), messages.RunCommand{Argv: []string{"bash", "-c", script, "bash", authority}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := strings.Contains(string(result.Stdout), "the page"); got != page || len(result.BlockedHosts) == 0 != page {
+					t.Errorf("%s: the page came %v: %s %s, blocked %v", authority, got, result.Stdout, result.Stderr, result.BlockedHosts)
+				}
+			}
+		})
+	}
+}
