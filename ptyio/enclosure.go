@@ -30,7 +30,9 @@ type Confinement struct {
 }
 
 // ProxyAddress is where children find what Confinement.Proxy serves.
-func ProxyAddress() netip.AddrPort { return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 61080) }
+func ProxyAddress() netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 61080)
+}
 
 // Enclosure is a confinement whose paths the spawner has looked up. If a path leads elsewhere later, launches are refused. It
 // is safe for concurrent use.
