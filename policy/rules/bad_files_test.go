@@ -233,6 +233,7 @@ func TestLongListsAndBigDictsAreUsable(t *testing.T) {
 		"d = {str(i): 'a' for i in range(300)}\nx = [d.get(str(i)) for i in range(600)]\nprefix_rule([x[299]])",
 		"d = {}\nfor i in range(100):\n  d |= {str(i): 'a'}\nprefix_rule([d['99']])",
 		"s = set()\nfor i in range(600):\n  s.add(i)\nprefix_rule(['a' if len(s) == 600 and 5 in s else 'b'])",
+		"x = ['a'] * 2000\ny = [i for i in range(2000) if x and bool(x) and type(x) == 'list' and i < len(x)]\nprefix_rule([x[y[1999]]])",
 	} {
 		if got := said(parse(t, source), "a"); got != "allow a" {
 			t.Errorf("%s\n%q", source, got)
