@@ -120,6 +120,8 @@ var attacks = map[string]string{
 	"f-strings with reprs":    "s = '" + strings.Repeat("\x7f", 250_000) + "'\nx = [f'{s!r}' for i in range(1000)]",
 	"reprs by percent":        "s = ['" + strings.Repeat("\x7f", 250_000) + "']\nx = ['%s' % s for i in range(1000)]",
 	"reprs in place":          "s = ['" + strings.Repeat("\x7f", 250_000) + "']\nx = []\nfor i in range(1000):\n  y = '%s'\n  y %= s\n  x += [y]\n",
+	"joining by print":        "print(sep='" + strings.Repeat("x", 100_000) + "', *['a'] * 1000)\nfail()",
+	"joining by fail":         "fail(sep='" + strings.Repeat("x", 100_000) + "', *['a'] * 1000)",
 	"finding":                 "x = '" + strings.Repeat("b", 120_000) + "'.find('" + strings.Repeat("b", 60_000) + "c')",
 	"finding with in":         "x = '" + strings.Repeat("b", 60_000) + "c' in '" + strings.Repeat("b", 120_000) + "'",
 	"finding bytes":           "x = bytes('" + strings.Repeat("b", 60_000) + "c') in bytes('" + strings.Repeat("b", 120_000) + "')",

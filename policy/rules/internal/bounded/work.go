@@ -89,7 +89,9 @@ func (f *File) chargeCall(name string, operands ...starlark.Value) error {
 	switch name {
 	case "bool", "len", "type": // they read nothing
 		return f.Charge(1, least)
-	case "print", "repr", "str":
+	case "fail", "print": // sep stands behind each operand
+		times = quoted + len(operands)
+	case "repr", "str":
 		times = quoted
 	case "string.%", "string.%=":
 		times += quoted * strings.Count(text, "%")
