@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
@@ -333,6 +334,27 @@ func TestNoExitIsToldWhileAnotherAttemptIsAskedAbout(t *testing.T) {
 		t.Error(err)
 	}
 	call.reply()
+	s.theEnd()
+}
+
+// What had no output for long enough while nothing ran is no reason; the second attempt is waited for.
+func TestACallThatWaitsForQuietWaitsForAnotherAttempt(t *testing.T) {
+	s, _ := inSandbox(t, asks, noWrite)
+	const quiet = 200 * time.Millisecond
+	command := shell(`if [ -n "$CONFINED" ]; then exit 7; fi; exec sleep 1000`)
+	command.Yield, command.Until = new(2*patience), &messages.Until{Quiet: quiet}
+	call := s.call(command)
+	q := s.question()
+	time.Sleep(2 * quiet) // were there a timer, it would be over
+	if err := s.decide(q.ID, messages.Decision{Kind: messages.DecisionApproved}); err != nil {
+		t.Error(err)
+	}
+	if result := call.result(); result.Met == nil || result.Met.Reason != messages.MetQuiet || !result.Running {
+		t.Errorf("%+v, %+v", result, result.Met)
+	}
+	if _, err := s.call(messages.Terminate{Process: q.Process}).reply(); err != nil {
+		t.Error(err)
+	}
 	s.theEnd()
 }
 

@@ -39,7 +39,7 @@ func (s *running) name() messages.ProcessState {
 	return messages.StateRunning
 }
 
-func (*running) enter(p *process) { p.happened() }
+func (*running) enter(p *process) { p.programRuns() }
 
 func (s *running) receive(p *process, message any) bool {
 	switch m := message.(type) {
@@ -74,7 +74,7 @@ func (s *running) event(p *process, m protocol.ChildEvent) bool {
 		p.born(e, m.PID)
 		p.tellProgress()
 		p.catchUp()
-		p.happened()
+		p.programRuns()
 		return true
 	}
 	if s.stage == respawning {

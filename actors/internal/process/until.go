@@ -95,6 +95,14 @@ func (p *process) outputCame() {
 	p.happened()
 }
 
+// programRuns is called when a program was born.
+func (p *process) programRuns() {
+	for _, c := range p.calls {
+		p.armQuiet(c)
+	}
+	p.happened()
+}
+
 // compareOutput compares new output with the patterns of all calls.
 func (p *process) compareOutput() {
 	for _, c := range p.calls {
@@ -147,9 +155,12 @@ func (p *process) compared(m compared) {
 	p.compare(c)
 }
 
-// armQuiet sets the timer for the time without output that is over first.
+// armQuiet sets the timer for the time without output that is over first. While no program runs there is none.
 func (p *process) armQuiet(c *call) {
 	u := c.until
+	if u == nil || !u.watched || !p.answerable() {
+		return
+	}
 	wait := u.Quiet
 	if u.said && u.QuietAfterOutput > 0 && (wait == 0 || u.QuietAfterOutput < wait) {
 		wait = u.QuietAfterOutput
@@ -166,9 +177,6 @@ func (p *process) quietFor(u *condition) time.Duration {
 	if p.outputAt.After(last) {
 		last = p.outputAt
 	}
-	if p.attempt == nil || p.attempt.calls == nil {
-		return 0
-	}
 	if p.attempt.bornAt.After(last) {
 		last = p.attempt.bornAt
 	}
@@ -183,6 +191,9 @@ func (p *process) quietOver(id protocol.CallID) {
 	}
 	u := c.until
 	u.quiet = nil
+	if !p.answerable() { // a program that is born later sets it again
+		return
+	}
 	quiet := p.quietFor(u)
 	if u.Quiet > 0 && quiet >= u.Quiet || u.said && u.QuietAfterOutput > 0 && quiet >= u.QuietAfterOutput {
 		p.meet(c, messages.Met{Reason: messages.MetQuiet, Offset: p.output.Log.Total()})

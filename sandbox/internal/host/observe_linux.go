@@ -52,8 +52,12 @@ type orphanList struct {
 	next time.Time // when it is to be made again
 }
 
-// shareOf bounds the looks at a warden's children: they take at most one part in so many of the time.
-const shareOf = 50
+// shareOf bounds the looks at a warden's children: they take at most one part in so many of the time, unless that would make the list older
+// than oldestList. On a busy machine a look may only have waited for a processor.
+const (
+	shareOf    = 50
+	oldestList = 500 * time.Millisecond
+)
 
 // orphans returns the warden's children that are neither leaders nor the process 1 of one: daemons of trees, of whichever tree.
 func (p *process) orphans() []int {
@@ -61,7 +65,7 @@ func (p *process) orphans() []int {
 	defer p.looking.Unlock()
 	if began := time.Now(); !began.Before(p.adopted.next) {
 		p.adopted.pids = p.findOrphans()
-		p.adopted.next = began.Add(shareOf * time.Since(began))
+		p.adopted.next = began.Add(min(shareOf*time.Since(began), oldestList))
 	}
 	return p.adopted.pids
 }
