@@ -142,7 +142,7 @@ func TestACancelledCallUsesNothing(t *testing.T) {
 	wantError(t, err, messages.ErrLimitReached) // somebody waits for it
 	checkCancelled(t, cancel, errs)
 	launch(t, session, bash("sleep 1000"))
-	if exits, err := session.Wait(patient(t), awaiting(id)); err != nil || !exits[0].Exited {
+	if exits, err := session.Wait(patient(t), awaiting(id)); err != nil || exits[0].Met.Reason != messages.MetExit {
 		t.Errorf("the idle process was not ended: %v, %v", exits, err)
 	}
 }

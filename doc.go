@@ -59,6 +59,7 @@
 //	Exec               250 ms to 30 s, 10 s by default
 //	Write              250 ms to 30 s, 250 ms by default
 //	Poll               5 s to SessionOptions.LongestPoll, 5 s by default; with NoTimeout until the end
+//	Wait               up to SessionOptions.LongestPoll, 5 s by default; with NoTimeout until there is a reason
 //
 // A call with a messages.Until also ends when the program waits for input, when it listens on a TCP port, when output matches a pattern, or
 // when no more output comes. Its yield may be as long as that of a poll, and is 10 s by default, 5 s for a poll. Result.Met says why it has
@@ -75,8 +76,8 @@
 // [Session.Signal], [Session.Resize], [Session.Terminate] and [Session.Read] never queue. [Session.PauseYields] stops the clocks of
 // a session, for example while a person is asked something.
 //
-// [Session.Wait] waits for the exit of one process or of several, and [Session.Read] reads output from a position that the reader
-// keeps. Neither takes output from any other call, and any number of callers may use them at once.
+// [Session.Wait] waits for reasons at one process or at several: exits, or an Until for each. [Session.Read] reads output from a position that
+// the reader keeps. Neither takes output from any other call, and any number of callers may use them at once.
 //
 // [Session.Run] is for commands that need no conversation: it runs one to its end, with stdout and stderr apart, a timeout
 // (none by default, exit code 124), and at most 1 MiB of each stream. [Session.RunStreams] gives it an input and writes all of its

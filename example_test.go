@@ -610,14 +610,14 @@ func ExampleSession_Wait() {
 	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
-	var both messages.AwaitExit
+	both := messages.Wait{NoTimeout: true}
 	for _, script := range []string{"exit 1", "exit 2"} {
 		started, err := session.Start(ctx, messages.ExecCommand{Script: script})
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		both.Processes = append(both.Processes, started.ID())
+		both.For = append(both.For, messages.WaitFor{Process: started.ID()})
 	}
 	exits, err := session.Wait(ctx, both)
 	if err != nil {

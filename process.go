@@ -236,7 +236,7 @@ func (p *Process) Wait(ctx context.Context) (messages.ExitStatus, error) {
 	if p.exit != nil && p.exit.isKnown() {
 		return p.exit.status, p.exit.err
 	}
-	exits, err := p.session.Wait(ctx, messages.AwaitExit{Processes: []messages.ProcessID{p.id}})
+	exits, err := p.session.Wait(ctx, messages.Wait{For: []messages.WaitFor{{Process: p.id}}, NoTimeout: true})
 	switch {
 	case p.exit == nil && err != nil, errors.Is(err, messages.ErrCancelled):
 		return messages.StatusNone(), err
@@ -262,7 +262,7 @@ func (p *Process) Status() (status messages.ExitStatus, exited bool) {
 		}
 		return messages.StatusNone(), false
 	}
-	exits, err := p.on().Wait(context.Background(), messages.AwaitExit{Processes: []messages.ProcessID{p.ID()}, For: new(time.Duration)})
+	exits, err := p.on().Wait(context.Background(), messages.Wait{For: []messages.WaitFor{{Process: p.ID()}}, Yield: new(time.Duration)})
 	if err != nil || len(exits) == 0 {
 		return messages.StatusNone(), false
 	}
@@ -364,7 +364,7 @@ func (p *Process) give(b []byte, repeatable bool) (n int, err error) {
 			UntilTaken: true, Repeatable: repeatable, Patience: new(time.Duration(writePatience))})
 		if errors.Is(err, messages.ErrInputFull) {
 			// Nothing reports that there is room. The end of the process ends the wait, and the next attempt reports it.
-			_, _ = p.on().Wait(context.Background(), messages.AwaitExit{Processes: []messages.ProcessID{p.ID()}, For: new(time.Duration(writeWait))})
+			_, _ = p.on().Wait(context.Background(), messages.Wait{For: []messages.WaitFor{{Process: p.ID()}}, Yield: new(time.Duration(writeWait))})
 			continue
 		}
 		if result != nil {

@@ -140,18 +140,12 @@ func (s *Session) Poll(ctx context.Context, poll messages.Poll) (*messages.Resul
 	return begin[*messages.Result](ctx, s, messages.Clone(poll))
 }
 
-// Wait waits for the exit of leaders: of one process, of the first of several, or of all. It takes no output. A process that
-// a call waits for is in use, so it is not ended to make room for another. The result has the processes that have exited, in the
-// order of their exits; it has fewer than the request names if the wait's bound is over. Any number of calls may wait for one process.
-func (s *Session) Wait(ctx context.Context, wait messages.AwaitExit) (messages.Exits, error) {
-	if len(wait.Processes) != 1 {
-		return begin[messages.Exits](ctx, s, messages.Clone(wait))
-	}
-	exit, err := begin[*messages.Exit](ctx, s, messages.Clone(wait))
-	if err != nil || !exit.Exited {
-		return nil, err
-	}
-	return messages.Exits{*exit}, nil
+// Wait waits for reasons at processes: the exit of the leader, or what an Until says; at one process, at the first of several, or at all of
+// them. A process may be named by the call that will start it, and an owner stands for any of its processes. It takes no output. A process
+// that a call waits for is in use, so it is not ended to make room for another. The result has everything that was met by then, in that
+// order; it may have nothing if the yield is over. Any number of calls may wait for one process.
+func (s *Session) Wait(ctx context.Context, wait messages.Wait) (messages.Wakeups, error) {
+	return begin[messages.Wakeups](ctx, s, messages.Clone(wait))
 }
 
 // Read reads remembered output, by offset, by sequence or from the end, and can wait for some. Each reader keeps

@@ -13,17 +13,33 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-func awaiting(ids ...messages.ProcessID) messages.AwaitExit {
-	return messages.AwaitExit{Processes: ids}
+func awaiting(ids ...messages.ProcessID) messages.Wait {
+	wait := messages.Wait{NoTimeout: true}
+	for _, id := range ids {
+		wait.For = append(wait.For, messages.WaitFor{Process: id})
+	}
+	return wait
+}
+
+// anyOf is a wait for the first reason.
+func anyOf(ids ...messages.ProcessID) messages.Wait {
+	wait := awaiting(ids...)
+	wait.Any = true
+	return wait
+}
+
+// within bounds a wait.
+func within(d time.Duration, wait messages.Wait) messages.Wait {
+	wait.NoTimeout, wait.Yield = false, &d
+	return wait
 }
 
 func TestWaitForOneForTheFirstAndForAll(t *testing.T) {
 	t.Parallel()
 	session := newSession(t, execbus.SessionOptions{})
 	one, two, three := launch(t, session, bash("read x; exit 1")), launch(t, session, bash("read x; exit 2")), launch(t, session, bash("sleep 1000"))
-	for _, wait := range []messages.AwaitExit{awaiting(one), awaiting(one, two), {Processes: []messages.ProcessID{one, two}, Any: true}} {
-		wait.For = new(time.Millisecond)
-		if exits, err := session.Wait(patient(t), wait); err != nil || len(exits) != 0 {
+	for _, wait := range []messages.Wait{awaiting(one), awaiting(one, two), anyOf(one, two)} {
+		if exits, err := session.Wait(patient(t), within(time.Millisecond, wait)); err != nil || len(exits) != 0 {
 			t.Errorf("%+v is answered with %v, %v before anything has exited", wait, exits, err)
 		}
 	}
@@ -32,25 +48,25 @@ func TestWaitForOneForTheFirstAndForAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := func(wait messages.AwaitExit, codes ...int) {
+	want := func(wait messages.Wait, codes ...int) {
 		t.Helper()
 		exits, err := session.Wait(patient(t), wait)
 		if err != nil || len(exits) != len(codes) {
 			t.Fatalf("%+v is answered with %v, %v; want %v", wait, exits, err, codes)
 		}
 		for i, code := range codes {
-			if exits[i].Status != messages.StatusExited(code) || !exits[i].Exited {
+			if exits[i].Status != messages.StatusExited(code) || exits[i].Met.Reason != messages.MetExit {
 				t.Errorf("%+v is answered with %v, want %v", wait, exits, codes)
 			}
 		}
 	}
 	end(two)
-	want(messages.AwaitExit{Processes: []messages.ProcessID{one, two, three}, Any: true}, 2)
+	want(anyOf(one, two, three), 2)
 	end(one)
 	want(awaiting(one), 1)
 	want(awaiting(two, one), 2, 1)
 	want(awaiting(one, two), 2, 1)
-	want(messages.AwaitExit{Processes: []messages.ProcessID{three, one}, For: new(100 * time.Millisecond)}, 1)
+	want(within(100*time.Millisecond, awaiting(three, one)), 1)
 	if result := finish(t, session, one); result.Status != messages.StatusExited(1) {
 		t.Errorf("the waits took the exit from a poll: %+v", result)
 	}
@@ -92,7 +108,7 @@ func TestTenThousandWaits(t *testing.T) {
 			switch {
 			case gives && !errors.Is(err, messages.ErrCancelled):
 				t.Errorf("a caller that has given up is answered with %v, %v", exits, err)
-			case !gives && (err != nil || len(exits) != len(wait.Processes) || exits[0].Status != messages.StatusExited(3)):
+			case !gives && (err != nil || len(exits) != len(wait.For) || exits[0].Status != messages.StatusExited(3)):
 				t.Errorf("a wait is answered with %v, %v", exits, err)
 			}
 		})

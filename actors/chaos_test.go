@@ -180,8 +180,8 @@ func (c *chaos) disturb(s *talk, lives int) {
 		messages.WriteStdin{Process: id, Bytes: []byte("something")}, messages.WriteStdin{Process: id, Bytes: []byte("else"), UntilTaken: true},
 		messages.CloseStdin{Process: id}, messages.Resize{Process: id}, messages.Signal{Process: id, Signal: 15},
 		messages.ReadOutput{Process: id, AfterSeq: &after, Wait: time.Second}, messages.Terminate{Process: id, Grace: new(time.Second)},
-		messages.AwaitExit{Processes: []messages.ProcessID{id}}, messages.AwaitExit{Processes: []messages.ProcessID{id, other}, For: new(time.Minute)},
-		messages.AwaitExit{Processes: []messages.ProcessID{id, other}, Any: true}, protocol.ListProcesses{Records: true},
+		awaiting(id), within(time.Minute, awaiting(id, other)), anyOf(id, other),
+		messages.Wait{For: []messages.WaitFor{{Process: id, Until: &messages.Until{Pattern: "some"}}, {Owner: "somebody"}}, Any: true}, protocol.ListProcesses{Records: true},
 		protocol.ListQuestions{}, messages.Decide{Question: messages.QuestionID(fmt.Sprint("q", 1+c.dice.IntN(5))), Decision: anyDecision()},
 		protocol.PauseYields{}, protocol.ResumeYields{}, "nonsense",
 	}

@@ -94,8 +94,8 @@ func eachCrash(t *testing.T, crash func(b *bubble, s *talk, process *system.PID)
 					t.Fatalf("the list: %+v", listed)
 				}
 				id := listed[0].Process
-				calls := []waiting{call, s.call(messages.Poll{Process: id, NoTimeout: true}), s.call(messages.AwaitExit{Processes: []messages.ProcessID{id}}),
-					s.call(messages.AwaitExit{Processes: []messages.ProcessID{id, id}}), s.call(messages.ReadOutput{Process: id, Tail: 1, Wait: time.Minute})}
+				calls := []waiting{call, s.call(messages.Poll{Process: id, NoTimeout: true}), s.call(awaiting(id)),
+					s.call(awaiting(id, id)), s.call(messages.ReadOutput{Process: id, Tail: 1, Wait: time.Minute})}
 				crash(b, s, b.only("/process$"))
 				time.Sleep(time.Minute)
 				for i, call := range calls {
@@ -220,7 +220,7 @@ func TestAWaitThatCrashesUsesNoProcessAnyMore(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 2, 0 })
 		ids := []messages.ProcessID{s.exec(does("prompt", "wait")).Process, s.exec(does("prompt", "wait")).Process}
-		waits := s.call(messages.AwaitExit{Processes: ids})
+		waits := s.call(awaiting(ids...))
 		synctest.Wait()
 		_, err := ask[any](b.host, s.supervisor, does("prompt", "wait"))
 		wantError(t, "while both are waited for", err, messages.ErrLimitReached)

@@ -57,8 +57,8 @@ func TestTenThousandWaits(t *testing.T) {
 		for range 4 {
 			ids = append(ids, s.exec(does("prompt", "wait")).Process)
 		}
-		kinds := []messages.AwaitExit{{Processes: ids[:1]}, {Processes: ids}, {Processes: ids, Any: true}, {Processes: ids[1:], For: new(time.Minute)},
-			{Processes: ids[:1], For: new(time.Minute)}}
+		kinds := []messages.Wait{awaiting(ids[:1]...), awaiting(ids...), anyOf(ids...), within(time.Minute, awaiting(ids[1:]...)),
+			within(time.Minute, awaiting(ids[:1]...))}
 		var calls []waiting
 		for i := range n {
 			calls = append(calls, s.call(kinds[i%len(kinds)]))
@@ -68,14 +68,14 @@ func TestTenThousandWaits(t *testing.T) {
 		for i, call := range calls { // every ninth call is cancelled
 			if i%9 == 0 {
 				call.cancel()
-			} else if kind := kinds[i%len(kinds)]; kind.For == nil && len(kind.Processes) > 1 {
+			} else if kind := kinds[i%len(kinds)]; kind.NoTimeout {
 				left++
 			}
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		for i, call := range calls {
-			over := i%9 == 0 || kinds[i%len(kinds)].For != nil
+			over := i%9 == 0 || kinds[i%len(kinds)].Yield != nil
 			if call.answered(0) != over {
 				t.Fatalf("wait %d: answered %t", i, !over)
 			}
@@ -86,10 +86,10 @@ func TestTenThousandWaits(t *testing.T) {
 		s.terminate(ids[0])
 		synctest.Wait()
 		for i, call := range calls {
-			if i%9 == 0 && kinds[i%len(kinds)].For == nil {
+			if i%9 == 0 && kinds[i%len(kinds)].NoTimeout {
 				_, err := answerIs(t, call)
 				wantError(t, "a cancelled wait", err, messages.ErrCancelled)
-			} else if kind := kinds[i%len(kinds)]; (i%9 == 0 || kind.Any || kind.For != nil || len(kind.Processes) == 1) != call.answered(0) {
+			} else if kind := kinds[i%len(kinds)]; (i%9 == 0 || kind.Any || kind.Yield != nil || len(kind.For) == 1) != call.answered(0) {
 				t.Fatalf("wait %d: answered %t", i, call.answered(0))
 			}
 		}

@@ -3,11 +3,14 @@ package actors
 import (
 	"bytes"
 	"context"
+	"maps"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/tests/probe"
@@ -207,4 +210,119 @@ func TestAProcessThatStartsCanBeTerminated(t *testing.T) {
 	if end := s.ended(id); end.EndRecord.String() != record.String() || len(probe.Of[messages.ExecStarted](s.events, nil)) != 0 {
 		t.Errorf("%v, %v", &end.EndRecord, s.events.Seen())
 	}
+}
+
+// awaiting is a wait for the exits of all.
+func awaiting(ids ...messages.ProcessID) messages.Wait {
+	wait := messages.Wait{NoTimeout: true}
+	for _, id := range ids {
+		wait.For = append(wait.For, messages.WaitFor{Process: id})
+	}
+	return wait
+}
+
+// anyOf is a wait for the first exit.
+func anyOf(ids ...messages.ProcessID) messages.Wait {
+	wait := awaiting(ids...)
+	wait.Any = true
+	return wait
+}
+
+// within bounds a wait.
+func within(d time.Duration, wait messages.Wait) messages.Wait {
+	wait.NoTimeout, wait.Yield = false, &d
+	return wait
+}
+
+// A wait for a process that does not exist yet is for the one that its call starts, which is then in use, or for any of its owner.
+func TestAWaitExpectsWhatIsStartedLater(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 1, 0 })
+		start := func(call messages.CallID, owner string) messages.ProcessID {
+			command := does("prompt", "cat")
+			command.Call, command.Owner, command.OpenStdin = call, owner, true
+			return s.exec(command).Process
+		}
+		byCall := s.call(messages.Wait{For: []messages.WaitFor{{Call: "later"}}, NoTimeout: true})
+		byOwner := s.call(messages.Wait{For: []messages.WaitFor{{Owner: "somebody"}}, NoTimeout: true})
+		cancelled := s.call(messages.Wait{For: []messages.WaitFor{{Call: "never"}, {Owner: "nobody"}}, NoTimeout: true})
+		id := start("later", "somebody")
+		_, err := ask[any](b.host, s.supervisor, does("prompt", "cat"))
+		wantError(t, "while it is waited for", err, messages.ErrLimitReached)
+		s.call(messages.CloseStdin{Process: id})
+		synctest.Wait()
+		for _, call := range []waiting{byCall, byOwner} {
+			reply, err := answerIs(t, call)
+			if wakeups, is := reply.(messages.Wakeups); err != nil || !is || len(wakeups) != 1 || wakeups[0].Process != id || wakeups[0].Call != "later" {
+				t.Errorf("%+v, %v", reply, err)
+			}
+		}
+		start("other", "other")
+		if cancelled.answered(0) {
+			t.Error("answered, and nothing of it has started")
+		}
+		must[protocol.Done](b.host, s.supervisor, protocol.EndOwner{Owner: "nobody"})
+		synctest.Wait()
+		_, err = answerIs(t, cancelled)
+		wantError(t, "an owner that was ended", err, messages.ErrCancelled)
+		if waits := b.actors("/wait$"); len(waits) > 0 {
+			t.Errorf("%d actors wait", len(waits))
+		}
+	})
+}
+
+// A caller that has its answer finds the processes of its wait free.
+func TestAWaitUsesNoProcessAfterItsAnswer(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(func(c *shared.SessionConfig) { c.MaxProcesses, c.Protected = 1, 0 })
+		for range 100 {
+			id := s.exec(does("prompt", "wait")).Process // it ends the one before it
+			if reply, err := s.call(within(0, awaiting(id))).reply(); err != nil || len(reply.(messages.Wakeups)) > 0 {
+				t.Fatalf("%+v, %v", reply, err)
+			}
+		}
+	})
+}
+
+func TestAPauseHoldsTheClockOfAWait(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(nil)
+		wait := within(10*time.Second, awaiting(s.exec(does("prompt", "wait")).Process))
+		early := s.call(wait)
+		passes(6 * time.Second)
+		must[protocol.Done](b.host, s.supervisor, protocol.PauseYields{})
+		late := s.call(wait)
+		passes(time.Minute)
+		must[protocol.Done](b.host, s.supervisor, protocol.ResumeYields{})
+		passes(4 * time.Second)
+		if !early.answered(0) || late.answered(0) {
+			t.Errorf("answered: %t, %t", early.answered(0), late.answered(0))
+		}
+		passes(6 * time.Second)
+		if !late.answered(0) {
+			t.Error("not answered")
+		}
+	})
+}
+
+// What a process that was there has met before, silence too, is in the answer also where the wait does not wait.
+func TestAWaitThatDoesNotWaitHasWhatIsMet(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(nil)
+		loud, silent, over := s.exec(does("prompt", "say:9", "wait")).Process, s.exec(does("prompt", "wait")).Process, s.exec(does("prompt", "exit:3")).Process
+		passes(time.Minute)
+		wait := messages.Wait{Yield: new(time.Duration), For: []messages.WaitFor{{Process: loud, Until: &messages.Until{Pattern: "x"}}, {Process: silent, Until: &messages.Until{Pattern: "x"}},
+			{Process: silent, Until: &messages.Until{Quiet: time.Minute}}, {Process: silent, Until: &messages.Until{QuietAfterOutput: time.Second}},
+			{Process: loud, Until: &messages.Until{QuietAfterOutput: time.Second}}, {Process: over}, {Process: silent}}}
+		reply, err := s.call(wait).reply()
+		got := map[int]messages.MetReason{}
+		if wakeups, is := reply.(messages.Wakeups); is && err == nil {
+			for _, w := range wakeups {
+				got[w.Item] = w.Met.Reason
+			}
+		}
+		if want := map[int]messages.MetReason{0: messages.MetPattern, 2: messages.MetQuiet, 4: messages.MetQuiet, 5: messages.MetExit}; !maps.Equal(got, want) {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
 }

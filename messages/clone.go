@@ -19,10 +19,15 @@ func unshare(v reflect.Value) {
 			unshare(own.Elem())
 			v.Set(own)
 		}
-	case reflect.Slice: // of texts or bytes
+	case reflect.Slice: // of texts, bytes or structs
 		if !v.IsNil() {
 			own := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
 			reflect.Copy(own, v)
+			if v.Type().Elem().Kind() == reflect.Struct {
+				for i := range own.Len() {
+					unshare(own.Index(i))
+				}
+			}
 			v.Set(own)
 		}
 	case reflect.Map: // of texts

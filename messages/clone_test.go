@@ -1,6 +1,7 @@
 package messages_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -28,7 +29,7 @@ func clones[T any]() cloned {
 // requests are the types that a caller sends, and others that are cloned.
 var requests = []cloned{
 	clones[messages.ExecCommand](), clones[messages.RunCommand](), clones[messages.ApplyPatch](), clones[messages.WriteStdin](), clones[messages.ReadOutput](),
-	clones[messages.AwaitExit](), clones[messages.UpdateEnvironment](), clones[messages.Decide](), clones[messages.Decision](),
+	clones[messages.Wait](), clones[messages.UpdateEnvironment](), clones[messages.Decide](), clones[messages.Decision](),
 	clones[messages.AdditionalPermissions](), clones[messages.EnvironmentPolicy](), clones[messages.SandboxPolicy](),
 	clones[messages.Poll](), clones[messages.Terminate](), clones[messages.CloseStdin](), clones[messages.Resize](),
 	clones[messages.Signal](), clones[messages.RevokeGrant](), clones[*messages.SandboxPolicy](),
@@ -40,6 +41,9 @@ func references(at string, v reflect.Value, found map[string]uintptr) {
 	case reflect.Slice:
 		if v.Cap() > 0 {
 			found[at] = v.Pointer()
+		}
+		for i := range v.Len() {
+			references(fmt.Sprintf("%s[%d]", at, i), v.Index(i), found)
 		}
 	case reflect.Map:
 		if !v.IsNil() {
@@ -60,7 +64,9 @@ func references(at string, v reflect.Value, found map[string]uintptr) {
 // clonable reports whether Clone knows how to copy all that a type has. inside says that it is in a list or a map.
 func clonable(t reflect.Type, inside bool) bool {
 	switch t.Kind() {
-	case reflect.Slice, reflect.Map:
+	case reflect.Slice:
+		return !inside && clonable(t.Elem(), t.Elem().Kind() != reflect.Struct)
+	case reflect.Map:
 		return !inside && clonable(t.Elem(), true)
 	case reflect.Pointer:
 		return !inside && clonable(t.Elem(), false)

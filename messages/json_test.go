@@ -104,11 +104,11 @@ func TestEverythingCrossesJSON(t *testing.T) {
 	for _, check := range []crossing{
 		crosses[messages.ExecCommand](), crosses[messages.RunCommand](), crosses[messages.ApplyPatch](), crosses[messages.PatchResult](), crosses[messages.WriteStdin](), crosses[messages.Poll](),
 		crosses[messages.CloseStdin](), crosses[messages.Resize](), crosses[messages.Signal](), crosses[messages.Terminate](),
-		crosses[messages.UpdateEnvironment](), crosses[messages.ReadOutput](), crosses[messages.AwaitExit](),
+		crosses[messages.UpdateEnvironment](), crosses[messages.ReadOutput](), crosses[messages.Wait](),
 		crosses[messages.Decide](), crosses[messages.RevokeGrant](), crosses[messages.Questions](), crosses[messages.Grants](),
 
 		crosses[messages.Result](), crosses[messages.RunResult](), crosses[messages.OutputPage](), crosses[messages.Processes](),
-		crosses[messages.EndRecord](), crosses[messages.Exits](), crosses[messages.Error](),
+		crosses[messages.EndRecord](), crosses[messages.Wakeups](), crosses[messages.Error](),
 
 		crosses[messages.ExecStarted](), crosses[messages.OutputDelta](), crosses[messages.ExecExited](),
 		crosses[messages.OutputClosed](), crosses[messages.ExecEnded](), crosses[messages.AttemptEnded](),

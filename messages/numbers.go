@@ -86,9 +86,6 @@ func (m Poll) Check() error {
 func (m Terminate) Check() error { return notNegative("terminate", number("grace", m.Grace)) }
 
 // Check returns an error for a number that its field cannot have.
-func (m AwaitExit) Check() error { return notNegative("wait", number("for", m.For)) }
-
-// Check returns an error for a number that its field cannot have.
 func (m ReadOutput) Check() error {
 	return notNegative("read", number("offset", m.Offset), number("tail", &m.Tail), number("max", &m.Max), number("wait", &m.Wait))
 }

@@ -16,7 +16,7 @@ import (
 type checker interface{ Check() error }
 
 var withNumbers = []checker{messages.ExecCommand{}, messages.RunCommand{}, messages.WriteStdin{}, messages.Poll{}, messages.Terminate{},
-	messages.AwaitExit{}, messages.ReadOutput{}}
+	messages.Wait{}, messages.ReadOutput{}}
 
 // numbersOf are the fields of a request that hold a number, by the names that they have in JSON.
 func numbersOf(request checker) map[string]int {

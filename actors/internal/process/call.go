@@ -21,7 +21,7 @@ const (
 	pollCall                  // for output, the end, or its yield
 	writeCall                 // for the writes before it, and then like a pollCall
 	readCall                  // for output after a position
-	exitCall                  // for the leader's exit
+	waitCall                  // for the leader's exit, or for another reason, on behalf of a wait
 	jobCall                   // for an action on the child, such as a resize
 )
 
@@ -39,7 +39,10 @@ type call struct {
 	write  *write              // of a writeCall
 	read   messages.ReadOutput // of a readCall
 	op     string              // of a jobCall, for errors
-	until  *condition          // what ends the call early; nil for nothing
+	// Of a waitCall: which item of its wait it is, and whether the wait knows that nothing is met yet.
+	item        int
+	saidNothing bool
+	until       *condition // what ends the call early; nil for nothing
 }
 
 // waits reports whether the call's answer is a Result, with the output that has not been taken yet.
@@ -112,8 +115,8 @@ func (p *process) finish(c *call) {
 		p.answer(c, p.run.result(p))
 	case readCall:
 		p.answer(c, p.page(c.read))
-	case exitCall:
-		p.answer(c, p.exit())
+	case waitCall:
+		p.answer(c, p.wakeup(c))
 	default:
 		result := p.result(c)
 		if c.kind == execCall && result.Running {
@@ -225,7 +228,7 @@ func (p *process) cancel(id protocol.CallID) {
 func (p *process) answerExit() {
 	for _, c := range slices.Clone(p.calls) {
 		switch {
-		case c.kind == exitCall:
+		case c.kind == waitCall:
 			p.finish(c)
 		case !c.waits() || !p.attempt.settled():
 		case p.told && !c.began.Before(p.attempt.exitedAt):
@@ -258,8 +261,10 @@ func (p *process) answerEnd(record *messages.EndRecord) {
 func (p *process) answerFailure(failure error) {
 	for len(p.calls) > 0 {
 		c := p.calls[0]
-		if c.kind == exitCall {
-			p.answer(c, &messages.Exit{Process: p.id, Exited: true, At: time.Now(), Status: messages.StatusNone(), Lost: failure.Error()})
+		if c.kind == waitCall {
+			observed := p.wakeup(c)
+			observed.Wakeup.At, observed.Wakeup.Status, observed.Wakeup.Lost = time.Now(), messages.StatusNone(), failure.Error()
+			p.answer(c, observed)
 		} else {
 			p.answer(c, failure)
 		}

@@ -2,6 +2,7 @@ package process
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
@@ -22,8 +23,8 @@ func (p *process) request(r protocol.Request) {
 		p.readOutput(r.Caller, m)
 	case messages.Poll:
 		p.poll(r.Caller, m)
-	case messages.AwaitExit:
-		p.awaitExit(r.Caller, m)
+	case protocol.Observe:
+		p.observe(r.Caller, m)
 	default:
 		p.control(r)
 	}
@@ -124,15 +125,31 @@ func (p *process) poll(from protocol.Caller, m messages.Poll) {
 	p.step() // the leader may have exited, and the exit may not have been reported
 }
 
-// awaitExit waits for the leader's exit, and takes no output.
-func (p *process) awaitExit(from protocol.Caller, m messages.AwaitExit) {
-	c := &call{Caller: from, kind: exitCall, clock: clock{endless: m.For == nil}}
-	if m.For != nil {
-		c.clock.left = *m.For
+// observe waits for the leader's exit or another reason, and takes no output. The wait has a clock of its own.
+func (p *process) observe(from protocol.Caller, m protocol.Observe) {
+	if m.Unreported && p.told {
+		p.reply(from, p.nothing(m.Item))
+		return
 	}
+	c := &call{Caller: from, kind: waitCall, item: m.Item, clock: clock{endless: true}, until: newCondition(m.Until)}
 	p.await(c)
-	c.clock.run(p.ctx, c.Call)
+	p.watch(c)
 	p.step()
+	p.sayNothing(c)
+}
+
+// sayNothing tells a wait, once, that nothing is met yet, when all output that there was at its beginning has been compared.
+func (p *process) sayNothing(c *call) {
+	u := c.until
+	if c.kind != waitCall || c.saidNothing || !slices.Contains(p.calls, c) || u != nil && u.comparing {
+		return
+	}
+	c.saidNothing = true
+	c.Asker.Answer(p.nothing(c.item))
+}
+
+func (p *process) nothing(item int) protocol.Observed {
+	return protocol.Observed{Target: protocol.Target{Item: item, Process: p.id}}
 }
 
 // terminate begins the end; the supervisor answers when the process has ended. The end is attributed to the first

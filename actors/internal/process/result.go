@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/actors/internal/output"
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -70,15 +71,19 @@ func (p *process) usable() bool {
 	}
 }
 
-// exit is the answer to a call that waits for the leader's exit.
-func (p *process) exit() *messages.Exit {
-	_, dead := p.state.(*exited)
-	_, over := p.state.(*closed)
-	e := &messages.Exit{Process: p.id, Exited: dead || over, Status: p.status(), Lost: p.lost()}
-	if e.Exited {
-		e.At = p.exitedAt()
+// wakeup is the answer to a wait: what it waited for, or the leader's exit.
+func (p *process) wakeup(c *call) protocol.Observed {
+	w := &messages.Wakeup{Item: c.item, Process: p.id, Call: p.command.Call, At: time.Now(), Status: messages.StatusNone()}
+	if c.until != nil && c.until.met != nil {
+		w.Met = *c.until.met
+	} else {
+		w.Met = messages.Met{Reason: messages.MetExit, Offset: p.output.Log.Total()}
+		w.Status, w.Lost = p.status(), p.lost()
+		if at := p.exitedAt(); !at.IsZero() {
+			w.At = at
+		}
 	}
-	return e
+	return protocol.Observed{Target: protocol.Target{Item: c.item, Process: p.id}, Wakeup: w}
 }
 
 // exitedAt is when the leader of the current attempt exited; zero if it has not.

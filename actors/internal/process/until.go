@@ -14,7 +14,7 @@ import (
 type condition struct {
 	messages.Until
 	watched bool      // it counts from now on
-	began   time.Time // when that was
+	began   time.Time // when that was; zero for a wait, which counts all silence since the last output
 	from    int64     // where the output ended then
 	met     *messages.Met
 
@@ -47,14 +47,23 @@ func (p *process) watch(c *call) {
 	if u == nil || u.watched || c.write != nil && !c.write.sent {
 		return
 	}
-	u.watched, u.began, u.from = true, time.Now(), p.output.Log.Total()
+	u.watched, u.from = true, p.output.Log.Total()
+	if c.kind == waitCall { // what was met before counts
+		u.said = p.output.Unread.Total() > 0
+	} else {
+		u.began = time.Now()
+	}
 	u.next = u.from - p.output.Unread.Total()
 	if u.From != nil {
 		u.next = *u.From
 	}
 	p.newMatcher(c)
 	p.compare(c)
-	p.armQuiet(c)
+	if c.kind == waitCall {
+		p.quietOver(c.Call)
+	} else {
+		p.armQuiet(c)
+	}
 	p.happened()
 }
 
@@ -151,6 +160,9 @@ func (p *process) compared(m compared) {
 	if m.found && m.by == u.matcher && p.answerable() { // otherwise the exit answers it, or another attempt begins
 		p.meet(c, messages.Met{Reason: messages.MetPattern, Offset: m.end})
 		return
+	}
+	if u.next >= u.from {
+		p.sayNothing(c)
 	}
 	p.compare(c)
 }

@@ -28,6 +28,22 @@ type (
 	Resume struct{}
 	// CancelCalls cancels the waiting calls. Running processes go on.
 	CancelCalls struct{}
+	// Observe is a Request of a wait. It is answered with Observed: at once, and once more when something is met later.
+	Observe struct {
+		Item       int
+		Until      *messages.Until
+		Unreported bool // an exit counts only if no call has reported it
+	}
+	// Observed is to a wait, from a process or for one that has ended. Without a Wakeup nothing is met yet.
+	Observed struct {
+		Target
+		Wakeup *messages.Wakeup
+	}
+	// Target is a process at which an item of a wait is observed.
+	Target struct {
+		Item    int
+		Process messages.ProcessID
+	}
 	// Retire says that no message will be routed to this process any more.
 	Retire struct{}
 )

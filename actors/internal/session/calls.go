@@ -14,20 +14,25 @@ type calls struct {
 	// byAsker finds the calls of an asker that cancels them. A caller has one at a time; an actor of ours may have
 	// several.
 	byAsker map[string][]protocol.CallID
+	// expecting are the waits that concern processes which have not started.
+	expecting map[protocol.CallID]*openCall
 }
 
 // openCall is a call that is answered later.
 type openCall struct {
 	asker *system.PID // nil: no caller waits for the answer
 	entry *entry      // the process it concerns, which is in use as long as the call is open; nil if it concerns none
-	home  *system.PID // the wait actor that answers it; nil if none does
+	home  *system.PID // the actor of the wait or the patch that answers it; nil if none does
+	waits bool        // home is a wait
 	ender bool        // it waits here for the end of the process
+
+	expects []expectation // of a wait
 }
 
 // open notes a call.
 func (t *calls) open(c *openCall) protocol.CallID {
 	if t.table == nil {
-		t.table, t.byAsker = map[protocol.CallID]*openCall{}, map[string][]protocol.CallID{}
+		t.table, t.byAsker, t.expecting = map[protocol.CallID]*openCall{}, map[string][]protocol.CallID{}, map[protocol.CallID]*openCall{}
 	}
 	t.last++
 	t.table[t.last] = c
@@ -47,6 +52,7 @@ func (t *calls) answered(id protocol.CallID) *openCall {
 		return nil
 	}
 	delete(t.table, id)
+	delete(t.expecting, id)
 	if c.entry != nil {
 		c.entry.open--
 	}

@@ -23,7 +23,7 @@ func (v *supervisor) crashed(m system.Crashed) {
 			return
 		}
 	}
-	v.cancel(protocol.CancelWait{Waiter: m.PID.Id}) // the calls for which the crashed actor waited
+	v.release(m.PID)
 	for _, id := range v.calls.that(func(c *openCall) bool { return c.home != nil && c.home.Equal(m.PID) }) {
 		v.reply(id, &messages.Error{Code: messages.ErrRuntimeFailure, Op: "wait", Detail: fmt.Sprintf("its actor crashed: %v", m.Reason)})
 	}

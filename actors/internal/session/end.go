@@ -61,6 +61,9 @@ func (v *supervisor) tooLate(m protocol.Request) []effect {
 		return nil
 	case v.entries[c.entry.info.Process] == c.entry:
 		c.entry.late = append(c.entry.late, m)
+		if o, is := m.Message.(protocol.Observe); is {
+			m.Asker.Answer(protocol.Observed{Target: protocol.Target{Item: o.Item, Process: c.entry.info.Process}})
+		}
 		return nil
 	default:
 		return []effect{{message: answer{m.Call, v.records.answer(c.entry.info.Process, m.Message, v.settings)}}}

@@ -100,6 +100,9 @@ func (r *records) answer(id messages.ProcessID, message any, settings *shared.Se
 	if one := r.find(id); one != nil {
 		return one.answer(message, settings)
 	}
+	if m, is := message.(protocol.Observe); is && m.Unreported { // it never began
+		return protocol.Observed{Target: protocol.Target{Item: m.Item, Process: id}}
+	}
 	return unknownProcess(id)
 }
 
@@ -117,14 +120,25 @@ func (r *record) answer(message any, settings *shared.Settings) any {
 			return r.rest(settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes), &messages.Error{Code: messages.ErrClosed, Op: "write", Subject: id.String(),
 				Detail: "the process had ended and took nothing"})
 		}
-	case messages.AwaitExit: // for one process
-		exit := &messages.Exit{Process: id, Exited: true, At: r.exited, Status: end.Status}
-		if end.Status.Kind == messages.ExitNone {
-			exit.Lost = end.String()
-		}
-		return exit
+	case protocol.Observe:
+		return r.observed(m)
 	}
 	return protocol.EndedError(id, end)
+}
+
+// observed answers a wait.
+func (r *record) observed(m protocol.Observe) protocol.Observed {
+	observed := protocol.Observed{Target: protocol.Target{Item: m.Item, Process: r.info.Process}}
+	if m.Unreported && r.told {
+		return observed
+	}
+	end := r.info.End
+	observed.Wakeup = &messages.Wakeup{Item: m.Item, Process: r.info.Process, Call: r.info.Call, At: r.exited, Status: end.Status,
+		Met: messages.Met{Reason: messages.MetExit, Offset: r.output.Log.Total()}}
+	if end.Status.Kind == messages.ExitNone {
+		observed.Wakeup.Lost = end.String()
+	}
+	return observed
 }
 
 // lostOf says why there is no status.

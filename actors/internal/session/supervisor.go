@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
-	"github.com/execbus/execbus/actors/internal/wait"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -113,8 +111,8 @@ func (v *supervisor) handle(message any) {
 		v.route(m.Process, m)
 	case messages.Signal:
 		v.route(m.Process, m)
-	case messages.AwaitExit:
-		v.awaitExit(m)
+	case messages.Wait:
+		v.wait(m)
 	case messages.Terminate:
 		v.terminate(m)
 	case protocol.TerminateAll:
@@ -150,7 +148,9 @@ func (v *supervisor) handle(message any) {
 	case protocol.Request:
 		v.carryOut(v.tooLate(m))
 	case protocol.Answered:
-		v.calls.answered(m.Call)
+		if c := v.calls.answered(m.Call); c != nil && c.home != nil {
+			v.release(c.home)
+		}
 	case protocol.Progress:
 		v.carryOut(v.progress(m))
 	case protocol.WantSlot:
@@ -223,6 +223,7 @@ func (v *supervisor) exec(o shared.Command) {
 	v.slots.use(e)
 	v.questions.join(e)
 	v.ctx.Send(e.actor, protocol.Begin{Caller: v.open(&openCall{entry: e})})
+	v.expected(e)
 }
 
 // maxQueued bounds the commands of a session that wait for a slot or for an earlier step.
@@ -264,24 +265,6 @@ func (v *supervisor) write(m messages.WriteStdin) {
 	}
 	v.call(m.Process, m)
 }
-
-// awaitExit waits for exits. The actor of a process serves a wait for one; a wait for several has an actor of its own.
-func (v *supervisor) awaitExit(m messages.AwaitExit) {
-	switch n := len(m.Processes); {
-	case n == 0:
-		v.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "wait", Subject: "processes", Detail: "there is none; name at least one"})
-	case n == 1:
-		v.route(m.Processes[0], m)
-	case n > maxWaited:
-		v.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "wait", Subject: "processes", Detail: fmt.Sprintf("there are more than %d; wait for fewer at once", maxWaited)})
-	default:
-		c := &openCall{}
-		c.home = wait.Spawn(v.ctx, v.open(c), m)
-	}
-}
-
-// maxWaited bounds the processes that one call waits for.
-const maxWaited = 4096
 
 // open notes the message at hand as a call.
 func (v *supervisor) open(c *openCall) protocol.Caller {
@@ -334,6 +317,9 @@ func (v *supervisor) pause(change int) {
 		for _, e := range v.entries {
 			v.ctx.Send(e.actor, message)
 		}
+		for _, id := range v.calls.that(func(c *openCall) bool { return c.waits }) {
+			v.ctx.Send(v.calls.table[id].home, message)
+		}
 	}
 	v.ctx.Respond(protocol.Done{})
 }
@@ -344,6 +330,11 @@ func (v *supervisor) cancelCallsOf(owner string) {
 	for _, e := range v.entries {
 		if owner != "" && e.info.Owner == owner {
 			v.ctx.Send(e.actor, protocol.CancelCalls{})
+		}
+	}
+	for id, c := range v.calls.expecting {
+		if owner != "" && slices.ContainsFunc(c.expects, func(x expectation) bool { return x.owner == owner }) {
+			v.ctx.Send(c.home, protocol.CancelCall{Call: id})
 		}
 	}
 }

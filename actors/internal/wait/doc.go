@@ -1,9 +1,10 @@
-// Package wait is the actor of one call that waits for the exits of several processes.
+// Package wait is the actor of one call that waits for reasons at several processes.
 //
-//	started ── AwaitExit for each process, as any caller asks ──▶ its session
-//	   │  Exit, until one or all have come; or an error; or the time of the call is over; or CancelCall
+//	started ── the session lets it observe every process that its items concern, later ones, too
+//	   │  Observed, from each process: at once, and when something is met; or an error; or its time is over; or CancelCall
 //	   ▼
-//	answered ── CancelWait for those that are still open, Answered, and the answer to the caller ──▶ stopped
+//	answered ── Answered to the session, which ends what is observed, and the answer to the caller ──▶ stopped
 //
-// It answers once. A process that it waits for is in use, because a call concerns it.
+// It answers once, and not before every process that was there at its beginning has said what is met already: so the answer has all of it.
+// It takes no output. A process that it observes is in use, because a call of the session concerns it.
 package wait
