@@ -122,7 +122,7 @@ func (c *Conversation) Write(ctx context.Context, job Job) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return results, cmp.Or(job.Journal.end(record), verdict(results))
+	return results, cmp.Or(job.Journal.settled(record, results), verdict(results))
 }
 
 // recover settles what another program has begun.

@@ -205,6 +205,16 @@ func (j *Journal) end(r *record) error {
 	return nil
 }
 
+// settled removes a record, unless a file needs it still.
+func (j *Journal) settled(r *record, results []Result) error {
+	for _, result := range results {
+		if result.Torn {
+			return refused(result.Path, "it is half old and half new, because it cannot be written: "+result.Why+"; correct that, and call execbus patch recover")
+		}
+	}
+	return j.end(r)
+}
+
 // names are those of the records. What was never complete is removed.
 func (j *Journal) names() (names []string, err error) {
 	entries, err := os.ReadDir(j.dir)
@@ -283,7 +293,7 @@ func parse(line []byte, value any) error {
 type Recovered struct {
 	Record  string // the file in the journal
 	Results []Result
-	// Err says why nothing was done; the record then stays.
+	// Err says why it is not settled; the record then stays.
 	Err error
 }
 
@@ -323,5 +333,5 @@ func (j *Journal) recoverOne(ctx context.Context, name string, begin func(contex
 	if err = errors.Join(err, program.Close()); err != nil {
 		return nil, err
 	}
-	return results, j.end(r)
+	return results, j.settled(r, results)
 }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -453,4 +454,68 @@ func TestWhatAPersonHasDoneSinceStays(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A file that is half old and half new, and that cannot be written, keeps its record until it can be.
+func TestATornFileThatCannotBeWrittenKeepsItsRecord(t *testing.T) {
+	c := crash{"", func(t testing.TB, dir string) {
+		put(t, dir+"/a", "0123456789")
+		if err := os.Link(dir+"/a", dir+"/b"); err != nil {
+			t.Fatal(err)
+		}
+	}, func(dir string) []patch.Change {
+		return []patch.Change{{Path: dir + "/a", Old: file("0123456789"), New: file("abcdefghij")}}
+	}}
+	dir, j, records, killed := c.killed(t, func() *program { return begin(t, child.KillAt+"=2", child.Piece+"=5") })
+	if got := tree(t, dir)["a"]; !killed || !strings.HasSuffix(got, " abcde56789") {
+		t.Fatalf("%v, %q", killed, got)
+	}
+	thaw := freeze(t, dir+"/a")
+	again := func() ([]writer.Recovered, error) {
+		return j.Recover(t.Context(), func(context.Context, json.RawMessage) (io.ReadWriteCloser, error) { return begin(t), nil })
+	}
+	if all, err := again(); err != nil || len(all) != 1 || all[0].Err == nil || !strings.Contains(all[0].Err.Error(), dir+"/a") {
+		t.Errorf("%v, %v", all, err)
+	}
+	thaw()
+	old := map[string]string{"a": "-rw-r--r-- 0123456789", "b": "-rw-r--r-- 0123456789"}
+	recovered(t, dir, j, records, old, old)
+}
+
+// immutable is the flag of a file that not even root can write.
+const immutable = 0x10
+
+// freeze makes a file that its owner cannot write. The other function makes it as it was.
+func freeze(t *testing.T, path string) (thaw func()) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		if err := os.Chmod(path, 0o444); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if err := os.Chmod(path, 0o644); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags, err := unix.IoctlGetInt(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags|immutable)
+	}
+	if err != nil {
+		_ = f.Close()
+		t.Skipf("root can write every file here: %v", err)
+	}
+	thaw = sync.OnceFunc(func() {
+		defer f.Close()
+		if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(thaw)
+	return thaw
 }

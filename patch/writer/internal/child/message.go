@@ -133,6 +133,7 @@ type Result struct {
 	Path  string
 	State State
 	Why   string `json:",omitempty"`
+	Torn  bool   `json:",omitempty"` // it is half old and half new: only the record of it has the rest
 }
 
 // Send writes a message.

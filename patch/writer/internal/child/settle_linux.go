@@ -107,7 +107,7 @@ func (t *transaction) resolve(i int, state found, to direction, result *Result) 
 	}
 	switch {
 	case err != nil:
-		result.State, result.Why = Left, cause(err)
+		result.State, result.Why, result.Torn = Left, cause(err), state == torn
 	case to == finish:
 		result.State = IsNew
 	default:
