@@ -101,23 +101,10 @@ func TestACommandTalksToTheHostsThatItMayTalkTo(t *testing.T) {
 
 // The newest policy holds for commands that run.
 func TestARuleThatIsTakenBackEndsWhatItAllowed(t *testing.T) {
-	server, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := listen(t)
 	session := online(t, newRuntime(t, execbus.Options{}), allowed(server.Addr().String(), messages.HostTCP))
-	started, err := session.Start(patient(t), messages.ExecCommand{Argv: []string{"bash", "-c", `proxy=${http_proxy##*@}
-		exec 3<>"/dev/tcp/${proxy%:*}/${proxy##*:}"; printf 'CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n' "$1" "$1" >&3; cat <&3; echo over`, "bash", server.Addr().String()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	far, err := server.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer far.Close()
-	err = session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, Network: &messages.NetworkPolicy{}}})
+	started, far := opened(t, session, server, "cat <&3; echo over")
+	err := session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, Network: &messages.NetworkPolicy{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,5 +172,115 @@ func TestProgramsReachHostsByTheirVariables(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// tunnel opens a tunnel to a port for plain TCP, and then runs more.
+const tunnel = `proxy=${http_proxy##*@}; credential=${http_proxy#http://}
+	exec 3<>"/dev/tcp/${proxy%:*}/${proxy##*:}"
+	printf 'CONNECT %s HTTP/1.1\r\nHost: %s\r\nProxy-Authorization: Basic %s\r\n\r\n' "$1" "$1" "$(printf %s "${credential%@*}" | base64 -w0)" >&3; `
+
+// opened starts a command with a tunnel, and returns the far end.
+func opened(t testing.TB, session *execbus.Session, server net.Listener, more string) (*execbus.Process, net.Conn) {
+	t.Helper()
+	started, err := session.Start(patient(t), messages.ExecCommand{Argv: []string{"bash", "-c", tunnel + more, "bash", server.Addr().String()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := server.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = far.Close() })
+	return started, far
+}
+
+// listen is a server that says nothing by itself.
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	return server
+}
+
+// What a process has open ends with it, even if the other side never closes, and so does what a session has open.
+func TestTunnelsEndWithTheirProcessAndTheirSession(t *testing.T) {
+	server := listen(t)
+	for name, end := range map[string]func(*execbus.Session, *execbus.Process) error{
+		"exit": func(*execbus.Session, *execbus.Process) error { return nil },
+		"terminated": func(_ *execbus.Session, p *execbus.Process) error {
+			_, err := p.Terminate(patient(t))
+			return err
+		},
+		"session": func(s *execbus.Session, _ *execbus.Process) error { return s.Close(patient(t)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			session := online(t, newRuntime(t, execbus.Options{}), allowed(server.Addr().String(), messages.HostTCP))
+			more := "read -r line <&3; read -r line <&3; printf x >&3; " // bytes that it has not read would end the tunnel anyway
+			if name != "exit" {
+				more += "exec sleep 1000"
+			}
+			events, err := session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindNetworkConnection}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer events.Close()
+			process, far := opened(t, session, server, more)
+			if _, err := far.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			if err := end(session, process); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := far.Read(make([]byte, 1)); err == nil {
+				t.Errorf("%d bytes came", n)
+			}
+			if name == "session" {
+				return
+			}
+			e, err := events.Next(patient(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c := e.(messages.NetworkConnection).Connection; c.Process != process.ID() || !c.Allowed || c.Address.String() != server.Addr().String() {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+}
+
+// A process that lives on is told of a blocked host once; its end names all of them.
+func TestABlockedHostIsToldOnce(t *testing.T) {
+	session := online(t, newRuntime(t, execbus.Options{}), messages.NetworkPolicy{})
+	events, err := session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindExecEnded}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Close()
+	first, err := session.Exec(patient(t), messages.ExecCommand{Argv: []string{"bash", "-c", fetch +
+		"fetch one.example >/dev/null; echo first; read -r; fetch two.example >/dev/null; fetch one.example >/dev/null"},
+		OpenStdin: true, Yield: new(patience), Until: &messages.Until{Pattern: "first"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	then, err := session.Write(patient(t), messages.WriteStdin{Process: first.Process, Bytes: []byte("\n"), Yield: new(patience)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := events.Next(patient(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, got := range [][]messages.Connection{first.BlockedHosts, then.BlockedHosts, e.(messages.ExecEnded).BlockedHosts} {
+		var names []string
+		for _, c := range got {
+			names = append(names, c.Host)
+		}
+		if want := []string{"one.example", "two.example", "one.example two.example"}[i]; strings.Join(names, " ") != want {
+			t.Errorf("%d: %v, want %s", i, names, want)
+		}
 	}
 }
