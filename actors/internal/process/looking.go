@@ -210,6 +210,7 @@ func (p *process) portsNow() {
 	inquirer := p.inquirer()
 	if inquirer == nil {
 		p.cannotLook(errNotObserved)
+		p.lookLater() // which no longer counts this process
 		return
 	}
 	l.portsBusy = true
