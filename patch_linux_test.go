@@ -287,16 +287,69 @@ func TestAnApprovedPatchOfARepositoryIsWritten(t *testing.T) {
 	})
 }
 
-// While a program is isolated, something stands for protected names that do not exist. The error says so.
-func TestAPatchUnderAMissingProtectedNameIsExplained(t *testing.T) {
-	never := messages.ApprovalPolicy{Mode: messages.ApproveNever}
-	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approval = never }, func(t *testing.T, w *patched) {
-		for _, name := range []string{".git/hooks/x", ".git", ".agents/x", ".codex"} {
-			_, err := w.apply("*** Add File: " + name + "\n+x\n")
-			if err == nil || !strings.Contains(err.Error(), "outside of the project") && !strings.Contains(err.Error(), "the sandbox protects "+w.dir+"/.") {
+// What is protected need not exist. While something runs isolated, a placeholder keeps its name free, and none of it may be seen.
+func TestAPatchOfAProtectedNameThatIsMissing(t *testing.T) {
+	files := []string{".codex/x", ".codex/deep/er/y", ".agents", ".git/hooks/x", "sub/.git/config"}
+	add := func(name string) string { return "*** Add File: " + name + "\n+x\n" }
+	a := newAsked(messages.DecisionApproved)
+	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approver = a }, func(t *testing.T, w *patched) {
+		for _, name := range files {
+			if _, err := w.apply(add(name)); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
+			select {
+			case q := <-a.questions:
+				if !strings.Contains(q.Reason, w.dir+"/"+name) {
+					t.Errorf("%s: %s", name, q.Reason)
+				}
+			default:
+				t.Errorf("%s: nobody was asked", name)
+			}
+			w.want(w.dir+"/"+name, "x\n")
 		}
+	})
+	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approval = messages.ApprovalPolicy{Mode: messages.ApproveNever} }, func(t *testing.T, w *patched) {
+		for _, name := range append(files, ".git") {
+			_, err := w.apply(add(name))
+			wantError(t, err, messages.ErrRejected, "outside of the project: "+w.dir+"/"+name)
+		}
+		for _, name := range []string{".codex/x", ".git/x", ".agents"} {
+			_, err := w.apply("*** Delete File: " + name + "\n")
+			wantError(t, err, messages.ErrInvalidRequest, "no such file")
+		}
+		for _, name := range files {
+			if text, err := os.ReadFile(w.dir + "/" + name); err == nil {
+				t.Errorf("%s has %q", name, text)
+			}
+		}
+	})
+}
+
+// A command that runs isolated holds the placeholder, here one of another session. The error says so, and not that it is no directory.
+func TestAPatchOfANameThatACommandKeepsFree(t *testing.T) {
+	a := newAsked(messages.DecisionApproved)
+	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approver = a }, func(t *testing.T, w *patched) {
+		holder := openSession(t, newRuntime(t, execbus.Options{StateDir: t.TempDir()}), execbus.SessionOptions{Dir: w.dir, LeastAssurance: messages.AssuranceIsolated,
+			Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true}})
+		if _, err := holder.Start(patient(t), messages.ExecCommand{Argv: []string{"cat"}, OpenStdin: true}); err != nil {
+			t.Skipf("this machine cannot isolate: %v", err)
+		}
+		for _, name := range []string{".codex/x", ".git/x", ".agents"} {
+			if _, err := w.apply("*** Add File: " + name + "\n+x\n"); err == nil || !strings.Contains(err.Error(), "command") {
+				t.Errorf("%s: %v", name, err)
+			}
+			if q := <-a.questions; !strings.Contains(q.Reason, w.dir+"/"+name) {
+				t.Error(q.Reason)
+			}
+		}
+		if err := holder.TerminateAll(patient(t)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.apply("*** Add File: .codex/x\n+x\n"); err != nil {
+			t.Error(err)
+		}
+		<-a.questions
+		w.want(w.dir+"/.codex/x", "x\n")
 	})
 }
 

@@ -45,16 +45,6 @@ func WritableRoots(s Snapshot) (roots []string) {
 // protectedNames cannot be changed at the top of a writable root; a repository's own directory cannot be changed anywhere below it.
 var protectedNames = []string{".git", ".agents", ".codex"}
 
-// ProtectedName is the protected name in a writable root at or below which a path lies, as it is written; empty if there is none.
-func ProtectedName(path string, s Snapshot) string {
-	for _, kept := range (&Patch{}).protected(s) {
-		if inside(path, kept) {
-			return kept
-		}
-	}
-	return ""
-}
-
 // Guarded are the paths that the patch must not change once it may be applied: what is protected, but for the names under which lie files
 // that were asked about.
 func (p *Patch) Guarded(s Snapshot) []string {
@@ -109,10 +99,18 @@ func (p *Patch) Outside(s Snapshot) (paths []string) {
 }
 
 // writable reports whether the most specific root in which a path lies lets commands write it.
-func (p *Patch) writable(path string, s Snapshot) bool {
+func (p *Patch) writable(path string, s Snapshot) bool { return p.free(path, filepath.Dir(path), s) }
+
+// CanMakeIn reports whether commands can make files in a directory, but for protected names.
+func (p *Patch) CanMakeIn(dir string, s Snapshot) bool {
+	return !s.Sandbox.Confined() || p.free(dir, dir, s)
+}
+
+// free reports whether a directory lies in a root, and a path in it, or the directory itself, is not protected there.
+func (p *Patch) free(path, dir string, s Snapshot) bool {
 	best, found := "", false
 	for _, root := range WritableRoots(s) {
-		if at := p.leads(root); at != path && inside(path, at) && len(at) >= len(best) {
+		if at := p.leads(root); inside(dir, at) && len(at) >= len(best) {
 			best, found = at, true
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/execbus/execbus/internal/follow"
+	"github.com/execbus/execbus/internal/placeholder"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -94,6 +95,9 @@ func (local) Locate(ctx context.Context, path string) (messages.Location, error)
 }
 
 func locate(path string) (messages.Location, error) {
+	if at := placeholder.On(path); at != "" { // nothing that anybody has made
+		return inDirectory(filepath.Dir(at), path[strings.LastIndexByte(at, '/')+1:])
+	}
 	end, err := follow.Path(path)
 	if err != nil {
 		return messages.Location{}, err

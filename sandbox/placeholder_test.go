@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/execbus/execbus/internal/placeholder"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
-	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
 // gitting returns a spawner, an enclosure and its empty workspace. The test is skipped without git.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/execbus/execbus/internal/placeholder"
 	"github.com/execbus/execbus/messages"
-	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
 // Facts are the known facts about a command that has ended in a sandbox.

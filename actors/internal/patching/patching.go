@@ -3,7 +3,6 @@ package patching
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"log/slog"
 	"path/filepath"
@@ -49,6 +48,7 @@ type patching struct {
 	asking   protocol.Recipient // of the verdict
 	unwanted *messages.Error    // why the patch is not wanted any more; nil if it is
 	kill     context.CancelFunc // ends the work with the program
+	gone     <-chan struct{}    // closed when the program that has read is gone, and what its sandbox had put in the place of protected names
 	killed   bool               // while it wrote
 }
 
@@ -206,7 +206,7 @@ func (m *read) make(ctx context.Context, session *shared.Session, settings *shar
 		}
 	}()
 	if m.plan, err = m.patch.Read(program, policy.WritableRoots(m.snapshot)); err != nil {
-		return m.explained(err)
+		return err
 	}
 	m.request = policy.Request{Argv: []string{policy.PatchName}, Dir: dir, CommandPolicy: messages.CommandPolicy{Justification: asked.Justification},
 		Patch: &policy.Patch{Files: m.plan.Files, Roots: m.plan.Dirs, Protected: session.Protected, Diff: m.plan.Diff}}
@@ -218,20 +218,6 @@ func (m *read) make(ctx context.Context, session *shared.Session, settings *shar
 	}
 	m.decision = session.MakePlan(m.request, m.snapshot)
 	return nil
-}
-
-// explained says with an error about a file that its path is protected. If nothing is there, an isolated program sees what stands for it.
-func (m *read) explained(err error) error {
-	typed, is := errors.AsType[*messages.Error](err)
-	if !is {
-		return err
-	}
-	if name := policy.ProtectedName(typed.Subject, m.snapshot); name != "" {
-		told := *typed
-		told.Detail += "; the sandbox protects " + messages.Visible(name) + ": if it does not exist, only a person can make it"
-		return &told
-	}
-	return err
 }
 
 // maxWidened bounds the directories outside of the sandbox that one patch may write in; the sandbox takes no more.
@@ -250,14 +236,17 @@ func (m *read) widen(ctx context.Context, machine ptyio.Resolver) error {
 		if err != nil {
 			told := *protocol.AsError("apply patch", err)
 			told.Subject = cmp.Or(told.Subject, path)
-			return m.explained(&told)
+			return &told
 		}
 		if m.request.Located == nil {
 			m.request.Located = map[string]messages.Location{}
 		}
 		m.request.Located[path] = at
-		top := at // the directory that exists is what can be opened to the program
+		top := at // the directory that exists is what can be opened to the program; in one that is open, the name that is protected
 		top.Below, top.Path = "", directoryOf(at)
+		if name, _, _ := strings.Cut(at.Below, "/"); m.request.Patch.CanMakeIn(top.Path, m.snapshot) && at.Below != "" {
+			top.Path, top.Below = filepath.Join(top.Path, name), name
+		}
 		m.request.Located[top.Path] = top
 		dirs = append(dirs, top.Path)
 	}
@@ -393,7 +382,10 @@ func (r recipient) Answer(reply any) { r.system.Send(r.self, reply) }
 
 // close ends the program that has read.
 func (p *patching) close(program *program) {
+	gone := make(chan struct{})
+	p.gone = gone
 	p.work(func(alive context.Context) any {
+		defer close(gone)
 		program.ctx = alive
 		_ = program.Close()
 		return closed{}
@@ -436,10 +428,12 @@ func (p *patching) write(program *program) {
 	job.Confinement.Additional, job.Confinement.AdditionalDir = request.AdditionalPermissions, request.Dir
 	wanted, kill := context.WithCancel(context.Background())
 	p.kill = kill
+	gone := p.gone
 	p.work(func(alive context.Context) any {
 		defer context.AfterFunc(alive, kill)()
 		defer kill()
 		if program == nil {
+			<-gone
 			var err error
 			if program, err = start(wanted, session, settings, &request); err != nil {
 				return wrote{planned, err}

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/execbus/execbus/internal/placeholder"
 	"github.com/execbus/execbus/sandbox/internal/confine"
-	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
 // Placeholders stand for protected names that do not exist: a mount needs something to cover, so that nothing can be created

@@ -10,10 +10,10 @@ import (
 	"slices"
 
 	"github.com/execbus/execbus/internal/follow"
+	"github.com/execbus/execbus/internal/placeholder"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/confine"
-	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
 // protected are the names that stay read-only at the top of every writable directory.

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/execbus/execbus/internal/placeholder"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/confine"
-	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
 // tree makes directories (with a slash at the end), files (with a text after "="), and symbolic links (with a target after

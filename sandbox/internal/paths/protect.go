@@ -9,8 +9,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/execbus/execbus/internal/placeholder"
 	"github.com/execbus/execbus/sandbox/internal/confine"
-	"github.com/execbus/execbus/sandbox/internal/placeholder"
 )
 
 // maxGitFile bounds how much of a .git file is read.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/internal/follow"
+	"github.com/execbus/execbus/internal/placeholder"
 )
 
 // The kinds of files, as package patch names them.
@@ -40,6 +41,9 @@ func read(r *Read, send func(*File) error) error {
 func (f *File) look(limit int64) error {
 	if !path.IsAbs(f.Path) {
 		return errors.New("the path is not absolute")
+	}
+	if at := placeholder.On(f.Path); at != "" { // of a sandboxed command, perhaps of this one: nothing that anybody has made
+		return f.reserved(at)
 	}
 	dir, err := follow.Path(path.Dir(f.Path))
 	if errors.Is(err, unix.ENOTDIR) {
@@ -82,6 +86,20 @@ func (f *File) look(limit int64) error {
 		return err
 	}
 	return f.behind(limit)
+}
+
+// reserved says that there is nothing, from a name on that a sandbox keeps free.
+func (f *File) reserved(at string) error {
+	dir, err := follow.Path(path.Dir(at))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	f.Place = path.Join(dir.Path, path.Base(at), strings.TrimPrefix(f.Path, at))
+	f.Leads = f.Place
+	f.At.Dir = Dir{dir.Path, ID{dir.Device, dir.Inode}}
+	f.End = f.At
+	return nil
 }
 
 // block says what stands on the way. The patch may remove it, so the directory around it counts.

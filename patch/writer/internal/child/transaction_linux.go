@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/internal/follow"
+	"github.com/execbus/execbus/internal/placeholder"
 )
 
 // transaction is a list of changes on their way. A change has no descriptors: each step opens its directory anew, so that their number
@@ -61,6 +62,8 @@ func (t *transaction) commit() []Result {
 	return t.settle(finish)
 }
 
+var errReserved = errors.New("its name is protected as long as a sandboxed command runs there; wait until that has ended")
+
 var errChanged = errors.New("it has changed since the patch was made for it; read it again")
 
 // walk opens a directory by its path. No link is followed. The names at the end may be missing. A directory that was seen
@@ -96,6 +99,9 @@ func (t *transaction) walk(dir string, seen Dir) (fd int, missing []string, err 
 		}
 		_ = unix.Close(fd)
 		at = path.Join(at, names[0])
+		if placeholder.Is(at) {
+			return -1, nil, errReserved
+		}
 		if err == unix.ELOOP {
 			err = unix.ENOTDIR
 		}
@@ -233,6 +239,9 @@ func (t *transaction) verified(dir int, name string, c *Change, flags int) (int,
 		return -1, err
 	}
 	defer unix.Close(only)
+	if !c.Exists && placeholder.Is(c.Path) {
+		return -1, errReserved
+	}
 	if !c.Exists {
 		return -1, errors.New("something was made there meanwhile")
 	}

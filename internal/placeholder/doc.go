@@ -9,5 +9,19 @@
 // All other names get a socket that nobody listens on, because git lists new links but no sockets.
 package placeholder
 
+import "strings"
+
 // Text is what the link says. Git shows it to a person who wants to make a repository there.
 const Text = "execbus protects this name while a sandboxed command runs here"
+
+// On returns the place of the first placeholder on a path, so that the rest of the path leads nowhere; empty if there is none.
+func On(path string) string {
+	for at := 1; at > 0 && at <= len(path); {
+		end := at + strings.IndexByte(path[at:]+"/", '/')
+		if Is(path[:end]) {
+			return path[:end]
+		}
+		at = end + 1
+	}
+	return ""
+}
