@@ -63,7 +63,8 @@
 //
 // A call with a messages.Until also ends when the program waits for input, when it listens on a TCP port, when output matches a pattern, or
 // when no more output comes. Its yield may be as long as that of a poll, and is 10 s by default, 5 s for a poll. Result.Met says why it has
-// ended. That a program waits for input is read from the kernel, never from prompts; where that cannot be known, the session gets one ExecNotice, and calls end with their yields.
+// ended. SessionOptions.AnswerEarly is for callers that name no reasons: their calls on terminals end when a program waits for a line or a
+// secret, for keys on a screen that is still, and when it has begun to listen. That a program waits for input is read from the kernel, never from prompts; where that cannot be known, the session gets one ExecNotice, and calls end with their yields.
 //
 // Every number that a caller may leave out is a pointer: nil means the default. A yield outside of its bounds is brought to the
 // nearest one; a negative number is refused by name.

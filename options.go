@@ -37,6 +37,9 @@ type SessionOptions struct {
 	NoLoginShell bool
 	// LongestPoll is the most a poll may wait; zero means messages.DefaultMaxPoll, and anything below messages.MinPoll means MinPoll.
 	LongestPoll time.Duration
+	// AnswerEarly lets calls on terminals that have no Until end early: see messages.Until.Early. A call with the zero messages.Until
+	// waits for the exit or its yield.
+	AnswerEarly bool
 	// OutputTokens bounds the text of every result, whatever a call asks for; zero means messages.DefaultOutputTokens.
 	OutputTokens int
 	// MaxProcesses is how many processes may live at once, at most 50,000; zero means DefaultSessionMaxProcesses. At that limit

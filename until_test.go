@@ -164,7 +164,7 @@ func TestAnUntilThatCannotBeMetIsRefused(t *testing.T) {
 	session := openSession(t, onWarden(), execbus.SessionOptions{})
 	for _, until := range []messages.Until{
 		{Pattern: "("}, {Pattern: "a*"}, {Pattern: strings.Repeat("x", messages.MaxPattern+1)}, {Pattern: "(x{1000}){1000}"}, {Pattern: "(ab?){900}"},
-		{From: new(int64)}, {Pattern: "a", From: new(int64(-1))}, {Quiet: -1}, {QuietAfterOutput: -1}, {Guesses: true},
+		{From: new(int64)}, {Pattern: "a", From: new(int64(-1))}, {Quiet: -1}, {QuietAfterOutput: -1}, {Guesses: true}, {Early: true, Pattern: "a"},
 	} {
 		for name, err := range map[string]error{
 			"exec":  second(session.Exec(patient(t), messages.ExecCommand{Argv: []string{"true"}, Until: &until})),
@@ -293,5 +293,18 @@ func TestALookThatBeganBeforeAWriteDoesNotEndIt(t *testing.T) {
 	}
 	if result := <-wrote; result == nil || result.Met == nil || result.Met.Input == nil || result.Met.Input.Kind != messages.InputKeys {
 		t.Errorf("%+v", result)
+	}
+}
+
+// A line is asked for, and then a key.
+func TestACallOnATerminalEndsEarlyWhereTheSessionWantsIt(t *testing.T) {
+	session := openSession(t, onWarden(), execbus.SessionOptions{AnswerEarly: true, LongestPoll: forever})
+	result, err := session.Exec(patient(t), messages.ExecCommand{Argv: []string{"sh", "-c", "printf 'name? '; read x; stty raw -echo; printf 'key? '; head -c 1; sleep 100"}, TTY: true, Yield: new(forever)})
+	if err != nil || result.Met == nil || result.Met.Input == nil || result.Met.Input.Kind != messages.InputLine || string(result.Output) != "name? " {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	result, err = session.Write(patient(t), messages.WriteStdin{Process: result.Process, Bytes: []byte("x\n"), Yield: new(forever)})
+	if err != nil || result.Met == nil || result.Met.Input == nil || result.Met.Input.Kind != messages.InputKeys || string(result.Output) != "x\r\nkey? " {
+		t.Errorf("%+v, %v", result, err)
 	}
 }

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"net/netip"
 	goruntime "runtime"
 	"slices"
 	"strconv"
@@ -25,6 +26,8 @@ import (
 //	cat         what it reads, until the end of its input
 //	exit:N      the end, with that code
 //	denied      where it has a sandbox: the end, and that the sandbox stopped it
+//	awaits:K    from now on a program waits for input of kind K; for none without K
+//	listens:N   from now on a program listens on port N of 127.0.0.1; on none without N
 //	leave:N     the end of the leader, with that code; one it has started goes on
 //
 // The first word says what kind it is: prompt children are like our own; others are like a host's, and theirs can go wrong:
@@ -171,12 +174,29 @@ type imagined struct {
 	abandoned int
 	said      int64
 	unread    []func(int, error) // report the outcomes of writes
+	awaits    messages.InputKind
+	listens   []ptyio.Listener
 }
 
 // prompter is one whose methods return at once.
 type prompter struct{ *imagined }
 
 func (prompter) Prompt() {}
+
+func (p prompter) AwaitedInput() (*messages.AwaitedInput, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.awaits == "" {
+		return nil, nil
+	}
+	return &messages.AwaitedInput{Kind: p.awaits}, nil
+}
+
+func (p prompter) Listeners() ([]ptyio.Listener, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.listens), nil
+}
 
 // live does the things that the command line names.
 func (c *imagined) live() {
@@ -198,6 +218,17 @@ func (c *imagined) live() {
 			<-c.killed
 		case "cat":
 			c.cat()
+		case "awaits":
+			c.mu.Lock()
+			c.awaits = messages.InputKind(number)
+			c.mu.Unlock()
+		case "listens":
+			c.mu.Lock()
+			c.listens = nil
+			if n != 0 {
+				c.listens = []ptyio.Listener{{Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(n))}}
+			}
+			c.mu.Unlock()
 		case "exit":
 			exit.Status = messages.StatusExited(n)
 		case "denied":

@@ -279,7 +279,7 @@ func TestProgress(t *testing.T) {
 	}
 	expect.Contains(t, p.answer("1").text(), "Output:\none\ntwo\n")
 	id := p.start(2, `{"cmd":"stty -echo; echo ready; cat","tty":true,"yield_time_ms":250}`)
-	p.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"write_stdin","_meta":{"progressToken":7},"arguments":{"session_id":%d,"chars":"x\n","yield_time_ms":30000}}}`, id)
+	p.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"write_stdin","_meta":{"progressToken":7},"arguments":{"session_id":%d,"chars":"x\n","yield_time_ms":30000,"until":"exit"}}}`, id)
 	for said := ""; !strings.Contains(said, "x\r\n"); { // on a slow machine the command may not have been ready
 		token, _, text := progress()
 		if said += text; token != 7.0 {

@@ -25,7 +25,18 @@ type Until struct {
 	// Quiet ends the call when there was no output for so long. QuietAfterOutput does so only if there was output since the call began.
 	Quiet            time.Duration `json:"quietNs,omitempty"`
 	QuietAfterOutput time.Duration `json:"quietAfterOutputNs,omitempty"`
+	// Early stands for what a call on a terminal seldom waits beyond. It ends when the program waits for a line or a secret; when it waits
+	// for keys and the screen has been still for KeysStill, after something was shown that no call has returned, or for a write, that
+	// came after it; and when a program has begun to listen, no answer has named that, and nothing was printed for ListenStill. Early comes alone
+	// and leaves the yield as it is without an Until; Result.Met is nil if there was no such reason. Without a terminal it means nothing.
+	Early bool `json:"early,omitempty"`
 }
+
+// How long nothing is shown before an early answer.
+const (
+	KeysStill   = 150 * time.Millisecond // a program that reads keys may also do something else
+	ListenStill = 300 * time.Millisecond // a program that listens may be about to say where
+)
 
 // Bounds of a pattern.
 const (
@@ -86,6 +97,8 @@ func (u *Until) check(op string) error {
 		return contradiction(op, "pattern", fmt.Sprintf("it has %d bytes; use at most %d", len(u.Pattern), MaxPattern))
 	case u.From != nil && u.Pattern == "":
 		return contradiction(op, "from", "only a pattern is compared from an offset; name one, or leave the offset out")
+	case u.Early && *u != Until{Early: true}:
+		return contradiction(op, "early", "it comes alone; name the reasons, or leave them out")
 	case u.Guesses && !u.AwaitingInput:
 		return contradiction(op, "guesses", "there is nothing to guess; wait for input, or leave this out")
 	}

@@ -18,6 +18,9 @@
 // Null means that an argument is left out. Times are in milliseconds. A number outside of its bounds, zero included, is brought to
 // the nearest bound; a negative number is an error.
 //
+// A call about a command with tty that does not say until ends early, as in a session whose SessionOptions.AnswerEarly is set: see
+// [messages.Until]. The text then says what the program waits for, in a line such as "Waiting for input: a line".
+//
 // # Order
 //
 // [Set.Begin] returns when the call has its place. A host begins calls one after the other, in the order in which the model made

@@ -133,7 +133,7 @@ func TestCallsOnTwoProcessesMakeProgressTogether(t *testing.T) {
 	a, b := start(t, set, "read x; echo a$x", `"tty":true`), start(t, set, "read x; echo b$x", `"tty":true`)
 	write := func(id int, chars string, yield int) *tools.Call {
 		return set.Begin(t.Context(), tools.Request{Name: "write_stdin",
-			Arguments: json.RawMessage(fmt.Sprintf(`{"session_id":%d,"chars":%q,"yield_time_ms":%d}`, id, chars, yield))})
+			Arguments: json.RawMessage(fmt.Sprintf(`{"session_id":%d,"chars":%q,"yield_time_ms":%d,"until":"exit"}`, id, chars, yield))})
 	}
 	first, second := write(a, "", 30000), write(b, "1\n", 30000)
 	expect.Contains(t, second.Answer().Text, "b1") // while the first one waits

@@ -18,7 +18,8 @@ const (
 
 // until is the parameter of the tools that wait for output. With it yield_time_ms may be as long as an empty write_stdin may wait.
 var until = parameter{name: "until", kind: condition, about: fmt.Sprintf("What to answer for before yield_time_ms is over, besides the end: %q when the program waits for input, "+
-	"or an object of which the first that comes counts. yield_time_ms may then be as long as for write_stdin without chars, and with chars it is %d by default. %q: nothing else.",
+	"or an object of which the first that comes counts. yield_time_ms may then be as long as for write_stdin without chars, and with chars it is %d by default. %q: nothing else. "+
+	"Default: with tty, when the program waits for a line or a secret, or for keys and the screen has changed and is still, or when it has begun to listen on a TCP port and prints nothing more; without tty, nothing else.",
 	untilInput, ms(messages.DefaultExecYield), untilExit)}
 
 // untilSchemas are the schemas of a word and of an object.
@@ -75,9 +76,12 @@ func millis(n float64) time.Duration {
 	return time.Duration(min(n, float64(longest/time.Millisecond)) * float64(time.Millisecond))
 }
 
-// untilOf is the value of until; nil if it was left out.
+// untilOf is the value of until. A call that leaves it out ends early, unless it waits for the end.
 func untilOf(a arguments) *messages.Until {
-	u, _ := a.values[until.name].(*messages.Until)
+	u, said := a.values[until.name].(*messages.Until)
+	if !said && !a.flag(argNoTimeout) {
+		return &messages.Until{Early: true}
+	}
 	return u
 }
 

@@ -14,7 +14,7 @@ import (
 
 func TestACallEndsForWhatTheModelWaitsFor(t *testing.T) {
 	set, _ := open(t)
-	answer := call(t, set, "exec_command", `{"cmd":"read -p 'name? ' x; stty -echo; read y; sleep 0.1; echo two; cat","shell":"bash","tty":true,"yield_time_ms":240000,"until":"awaiting_input"}`)
+	answer := call(t, set, "exec_command", `{"cmd":"read -p 'name? ' x; stty -echo; read y; sleep 0.1; echo two; cat","shell":"bash","tty":true,"yield_time_ms":30000}`)
 	o := structured[tools.Outcome](t, answer)
 	if !strings.Contains(answer.Text, "\nWaiting for input: a line\n") || o.Output != "name? " || o.SessionID == nil {
 		t.Fatalf("%q", answer.Text)

@@ -59,7 +59,10 @@ func (p *process) write(from protocol.Caller, m messages.WriteStdin) {
 	c := &call{Caller: from, kind: writeCall, budget: p.settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes),
 		write: &write{bytes: m.Bytes, patience: messages.DefaultWritePatience, untilTaken: m.UntilTaken || m.NoWait, repeatable: m.Repeatable}}
 	c.clock.left, c.clock.endless = messages.WriteYield(m.Yield), c.write.untilTaken
-	if c.until = newCondition(m.Until); c.until != nil {
+	if !c.write.untilTaken {
+		c.until = p.newCondition(m.Until)
+	}
+	if c.until.patient() {
 		c.clock.left = messages.UntilYield(m.Yield, p.settings.LongestPoll)
 	}
 	if m.Patience != nil {

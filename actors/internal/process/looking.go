@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -19,10 +20,14 @@ type looking struct {
 	since   time.Time     // when something happened last: output, input, a start, a call
 	cost    time.Duration // of the last look
 	counted bool          // it has a token of Dependencies.Looking
+	keysDue time.Time     // before that, keys are too early an answer
 
 	ports     *system.Timer // of the next look for listening sockets; nil if there is none
+	portsDue  time.Time     // when that is
 	portsBusy bool
 	portsCost time.Duration
+	named     []netip.AddrPort // where programs listened when an answer named one of them
+	begun     time.Time        // when a look first found another; zero: none has
 }
 
 const (
@@ -37,7 +42,8 @@ const (
 	// lookShare bounds the looks at all processes together to about one part in so many of one processor, as far as the
 	// longest distance allows.
 	lookShare = 25
-	// portsDistance is the distance between looks for listening sockets, whatever is printed, as far as lookShare allows.
+	// portsDistance is the distance between looks for listening sockets, whatever is printed, as far as lookShare allows. Where only
+	// calls that name no reason want them, it is that of other looks if that is longer.
 	portsDistance = 20 * time.Millisecond
 )
 
@@ -52,7 +58,7 @@ func (l *looking) distance(now time.Time, looking int) time.Duration {
 
 // happened looks soon: something happened after which a program may wait for input.
 func (p *process) happened() {
-	p.looking.since = time.Now()
+	p.looking.since, p.looking.keysDue = time.Now(), time.Time{}
 	p.lookLater()
 	p.lookForPorts()
 }
@@ -74,6 +80,9 @@ func (p *process) lookLater() {
 	p.count()
 	now := time.Now()
 	due := now.Add(l.distance(now, len(p.Looking)))
+	if l.keysDue.After(due) {
+		due = l.keysDue
+	}
 	if l.timer != nil && !due.Before(l.due) {
 		return
 	}
@@ -119,7 +128,7 @@ func (p *process) wants(it func(*call) bool) bool {
 
 // wantsInput reports whether a call waits for a program that waits for input. One that writes waits until its own was taken.
 func (c *call) wantsInput() bool {
-	return c.until != nil && c.until.watched && c.until.AwaitingInput && (c.write == nil || c.write.done)
+	return c.until != nil && c.until.watched && (c.until.AwaitingInput || c.until.Early) && (c.write == nil || c.write.done)
 }
 
 // lookNow looks in a goroutine.
@@ -178,25 +187,50 @@ const maxCost = 5 * time.Millisecond
 // foundReader answers the calls that wait for input.
 func (p *process) foundReader(awaited messages.AwaitedInput) {
 	for _, c := range slices.Clone(p.calls) {
-		if c.wantsInput() && (!awaited.Guess || c.until.Guesses) {
+		if c.wantsInput() && (!awaited.Guess || c.until.Guesses) && (!c.until.Early || awaited.Kind != messages.InputKeys || p.stillForKeys(c)) {
 			p.meet(c, messages.Met{Reason: messages.MetAwaitingInput, Offset: p.output.Log.Total(), Input: &awaited})
 		}
 	}
 }
 
+// stillForKeys reports whether something was shown, and then nothing for long enough that keys are a reason for an early answer. If
+// only that time is lacking, the next look is at its end.
+func (p *process) stillForKeys(c *call) bool {
+	if !c.until.said && (c.write != nil || p.output.Unread.Total() == 0) {
+		return false
+	}
+	p.looking.keysDue = p.outputAt.Add(messages.KeysStill)
+	return !time.Now().Before(p.looking.keysDue)
+}
+
 // wantsPort reports whether a call waits for a program that listens.
-func (c *call) wantsPort() bool {
+func (c *call) wantsPort() bool { return c.wantsNamedPort() || c.wantsNewPort() }
+
+func (c *call) wantsNamedPort() bool {
 	return c.until != nil && c.until.watched && c.until.Listening != nil
 }
+
+// wantsNewPort reports whether one that no answer has named ends the call.
+func (c *call) wantsNewPort() bool { return c.until != nil && c.until.watched && c.until.Early }
 
 // lookForPorts sets the time of the next look for listening sockets, if a call wants it.
 func (p *process) lookForPorts() {
 	l := &p.looking
-	if l.ports != nil || l.portsBusy || !p.wants((*call).wantsPort) {
+	if l.portsBusy || !p.wants((*call).wantsPort) {
 		return
 	}
 	p.count()
-	l.ports = p.ctx.After(min(max(portsDistance, time.Duration(len(p.Looking))*l.portsCost*lookShare), longestInCrowd), portsNow{})
+	now := time.Now()
+	distance := min(max(portsDistance, time.Duration(len(p.Looking))*l.portsCost*lookShare), longestInCrowd)
+	if !p.wants((*call).wantsNamedPort) {
+		distance = max(distance, l.distance(now, len(p.Looking)))
+	}
+	due := now.Add(distance)
+	if l.ports != nil && !due.Before(l.portsDue) {
+		return
+	}
+	l.ports.Cancel()
+	l.ports, l.portsDue = p.ctx.After(distance, portsNow{}), due
 }
 
 // portsNow looks in a goroutine.
@@ -231,17 +265,52 @@ func (p *process) foundPorts(m ports) {
 	case m.err != nil:
 		p.cannotLook(m.err)
 	default:
-		for _, c := range slices.Clone(p.calls) {
-			at := slices.IndexFunc(m.found, func(found ptyio.Listener) bool {
-				return c.wantsPort() && (*c.until.Listening == 0 || *c.until.Listening == found.Address.Port())
-			})
-			if at >= 0 {
-				p.meet(c, messages.Met{Reason: messages.MetListening, Offset: p.output.Log.Total(), Address: m.found[at].Address.String()})
-			}
-		}
+		p.foundListeners(m.found)
 	}
 	p.lookForPorts()
 	p.lookLater()
+}
+
+// foundListeners answers the calls that wait for one of them.
+func (p *process) foundListeners(found []ptyio.Listener) {
+	isNew := p.newListener(found)
+	for _, c := range slices.Clone(p.calls) {
+		at := slices.IndexFunc(found, func(f ptyio.Listener) bool {
+			return c.wantsNamedPort() && (*c.until.Listening == 0 || *c.until.Listening == f.Address.Port()) || c.wantsNewPort() && isNew(f)
+		})
+		if at < 0 {
+			continue
+		}
+		p.meet(c, messages.Met{Reason: messages.MetListening, Offset: p.output.Log.Total(), Address: found[at].Address.String()})
+		if c.kind == waitCall { // one that is asked again has the same answer
+			continue
+		}
+		p.looking.named, p.looking.begun = nil, time.Time{}
+		for _, f := range found {
+			p.looking.named = append(p.looking.named, f.Address)
+		}
+	}
+}
+
+// newListener tells which listeners no answer has named; none before nothing was printed for long enough after the first began.
+func (p *process) newListener(found []ptyio.Listener) func(ptyio.Listener) bool {
+	l := &p.looking
+	l.named = slices.DeleteFunc(l.named, func(named netip.AddrPort) bool {
+		return !slices.ContainsFunc(found, func(f ptyio.Listener) bool { return f.Address == named })
+	})
+	named := slices.Clone(l.named)
+	isNew := func(f ptyio.Listener) bool { return !slices.Contains(named, f.Address) }
+	now := time.Now()
+	switch {
+	case !slices.ContainsFunc(found, isNew):
+		l.begun = time.Time{}
+	case l.begun.IsZero():
+		l.begun = now
+	}
+	if now.Sub(l.begun) < messages.ListenStill || now.Sub(p.outputAt) < messages.ListenStill {
+		return func(ptyio.Listener) bool { return false }
+	}
+	return isNew
 }
 
 // cannotLook stops the looks at a child, and tells the host, once in a session, that nobody can see what its processes wait for.

@@ -197,7 +197,7 @@ func (p *process) begin(from protocol.Caller) {
 		c.kind, c.clock.endless = startCall, true
 	default:
 		c.clock.left = messages.ExecYield(p.command.Yield)
-		if c.until = newCondition(p.command.Until); c.until != nil {
+		if c.until = p.newCondition(p.command.Until); c.until.patient() {
 			c.clock.left = messages.UntilYield(p.command.Yield, p.settings.LongestPoll)
 		}
 	}

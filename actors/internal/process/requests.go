@@ -116,7 +116,10 @@ func (p *process) signal(child *childCalls, from protocol.Caller, m messages.Sig
 func (p *process) poll(from protocol.Caller, m messages.Poll) {
 	c := &call{Caller: from, kind: pollCall, budget: p.settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes)}
 	c.clock.left, c.clock.endless = messages.PollYield(m.Yield, p.settings.LongestPoll), m.NoTimeout
-	if c.until = newCondition(m.Until); c.until != nil && m.Yield != nil {
+	if !m.NoTimeout || m.Until != nil { // one that waits for the end says so
+		c.until = p.newCondition(m.Until)
+	}
+	if c.until.patient() && m.Yield != nil {
 		c.clock.left = messages.UntilYield(m.Yield, p.settings.LongestPoll)
 	}
 	p.await(c)
@@ -131,7 +134,10 @@ func (p *process) observe(from protocol.Caller, m protocol.Observe) {
 		p.reply(from, p.nothing(m.Item))
 		return
 	}
-	c := &call{Caller: from, kind: waitCall, item: m.Item, clock: clock{endless: true}, until: newCondition(m.Until)}
+	c := &call{Caller: from, kind: waitCall, item: m.Item, clock: clock{endless: true}}
+	if m.Until != nil { // otherwise it waits for the exit alone
+		c.until = p.newCondition(m.Until)
+	}
 	p.await(c)
 	p.watch(c)
 	p.step()

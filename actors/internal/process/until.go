@@ -26,12 +26,19 @@ type condition struct {
 	quiet *system.Timer // nil: it does not run
 }
 
-func newCondition(u *messages.Until) *condition {
-	if u == nil {
+// newCondition is what a call waits for that says u, or nothing; nil if that is the exit and its yield.
+func (p *process) newCondition(u *messages.Until) *condition {
+	if u == nil && p.settings.AnswerEarly {
+		u = &messages.Until{Early: true}
+	}
+	if u == nil || u.Early && !p.command.TTY {
 		return nil
 	}
 	return &condition{Until: *u}
 }
+
+// patient reports whether the call may wait as long as a poll.
+func (u *condition) patient() bool { return u != nil && !u.Early }
 
 // stop is called when the call has its answer.
 func (u *condition) stop() {
@@ -235,7 +242,7 @@ func (p *process) met(c *call) *messages.Met {
 	switch {
 	case c.until == nil:
 		return nil
-	case c.until.met != nil:
+	case c.until.met != nil || c.until.Early:
 		return c.until.met
 	case p.leaderExited() || !p.usable():
 		return &messages.Met{Reason: messages.MetExit, Offset: p.output.Log.Total()}

@@ -113,6 +113,7 @@ type SessionConfig struct {
 	Base             []string // the environment that commands start from, on the machine where they run
 	NoLoginShell     bool
 	LongestPoll      time.Duration
+	AnswerEarly      bool
 	OutputTokens     int
 	MaxProcesses     int
 	WarnProcesses    int
@@ -133,6 +134,6 @@ type SessionConfig struct {
 }
 
 func (c SessionConfig) Settings() Settings {
-	return Settings{Dir: c.Dir, Environment: c.Environment, Base: c.Base, noLogin: c.NoLoginShell, LongestPoll: c.LongestPoll,
+	return Settings{Dir: c.Dir, Environment: c.Environment, Base: c.Base, noLogin: c.NoLoginShell, LongestPoll: c.LongestPoll, AnswerEarly: c.AnswerEarly,
 		outputTokens: c.OutputTokens, Approval: c.Approval, Unreadable: c.RulesUnreadable, Sandbox: c.Sandbox, Least: c.LeastAssurance, Limits: c.Limits}
 }

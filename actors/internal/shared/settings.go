@@ -17,6 +17,7 @@ type Settings struct {
 	Base         []string
 	noLogin      bool
 	LongestPoll  time.Duration
+	AnswerEarly  bool
 	outputTokens int
 	Approval     messages.ApprovalPolicy
 	Sandbox      messages.SandboxPolicy
