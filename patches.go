@@ -27,7 +27,8 @@ func (s *Session) ApplyPatch(ctx context.Context, apply messages.ApplyPatch) (*m
 	return begin[*messages.PatchResult](ctx, s, apply)
 }
 
-// IsPatch reports whether Exec takes a command for a patch.
+// IsPatch reports whether Exec takes a command for a patch. Of such a command only the text, the directories, the justification, the owner and
+// the call count: a patch has no terminal, and its sandbox is the session's, whatever SandboxPermissions ask for.
 func IsPatch(command messages.ExecCommand) bool {
 	_, is, err := patch.Intercept(&command)
 	return is || err != nil

@@ -283,6 +283,29 @@ func TestAPatchWhoseProgramHangsWhileItWritesEndsWithTheSession(t *testing.T) {
 	}
 }
 
+// A patch that is being written is finished, and who ends its owner waits for that, as for a process.
+func TestTheEndOfAnOwnerWaitsForThePatchThatIsWritten(t *testing.T) {
+	p, e := ran(), &echoes{writes: stops()}
+	p.Decision = "run"
+	s := patchSession(t, p, e, false)
+	call := s.call(messages.ApplyPatch{Text: "x", Owner: "turn"})
+	goes := <-e.writes
+	ending := s.call(protocol.EndOwner{Owner: "turn"})
+	if _, err := s.call(protocol.EndOwner{Owner: "other"}).reply(); err != nil { // so the other request has come, too
+		t.Error(err)
+	}
+	if ending.answered(time.Millisecond) {
+		t.Error("the owner was ended while its patch was written")
+	}
+	close(goes)
+	if result := patched(t, call); result.Files[0].State != messages.StateChanged {
+		t.Errorf("%+v", result)
+	}
+	if _, err := ending.reply(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPatchesOfASessionAreAppliedOneAfterTheOther(t *testing.T) {
 	p, e := ran(), &echoes{reads: stops()}
 	p.Decision = "run"

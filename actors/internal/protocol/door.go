@@ -15,8 +15,8 @@ type (
 	// TerminateAll ends all processes that a session has when it comes. It is answered with Done when they have ended; it
 	// does not wait for later ones.
 	TerminateAll struct{ By messages.TerminatedBy }
-	// EndOwner ends all processes that an owner has when it comes, and cancels its waiting calls. It is answered with Done
-	// when they have ended. An empty owner has none.
+	// EndOwner ends all processes that an owner has when it comes, and cancels its waiting calls and its patches. It is
+	// answered with Done when they have ended. An empty owner has none.
 	EndOwner struct{ Owner string }
 	// ListProcesses asks for the processes of a session, with Records for the ended ones, too. It is answered with
 	// messages.Processes.

@@ -103,17 +103,17 @@ func (v *supervisor) terminate(m messages.Terminate) {
 }
 
 func (v *supervisor) terminateAll(by messages.TerminatedBy) {
-	v.terminateEach(cmp.Or(by, messages.TerminatedByUser), func(*entry) bool { return true })
+	v.terminateEach(cmp.Or(by, messages.TerminatedByUser), nil, func(*entry) bool { return true })
 }
 
-// endOwner ends the processes of an owner. Its calls need not wait for that.
+// endOwner ends the processes and patches of an owner. Its calls need not wait for that.
 func (v *supervisor) endOwner(owner string) {
-	v.terminateEach(messages.TerminatedByOwner, func(e *entry) bool { return owner != "" && e.info.Owner == owner })
+	v.terminateEach(messages.TerminatedByOwner, v.patchesOf(owner), func(e *entry) bool { return owner != "" && e.info.Owner == owner })
 	v.cancelCallsOf(owner)
 }
 
-// terminateEach ends some of the processes for the current caller.
-func (v *supervisor) terminateEach(by messages.TerminatedBy, wanted func(*entry) bool) {
+// terminateEach ends some of the processes for the current caller, who waits for patches, too.
+func (v *supervisor) terminateEach(by messages.TerminatedBy, patches map[string]bool, wanted func(*entry) bool) {
 	left := map[*entry]bool{}
 	for id, e := range v.entries {
 		if wanted(e) {
@@ -121,7 +121,7 @@ func (v *supervisor) terminateEach(by messages.TerminatedBy, wanted func(*entry)
 			left[e] = true
 		}
 	}
-	v.terminations = append(v.terminations, &termination{call: v.open(&openCall{}).Call, left: left})
+	v.terminations = append(v.terminations, &termination{call: v.open(&openCall{}).Call, left: left, patches: patches})
 	v.carryOut(v.serveTerminations())
 }
 

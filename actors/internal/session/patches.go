@@ -48,7 +48,19 @@ func (v *supervisor) patchOver(actor *system.PID) {
 	if v.patches = slices.Delete(v.patches, i, i+1); i == 0 && len(v.patches) > 0 {
 		v.ctx.Send(v.patches[0].actor, protocol.BeginPatch{Settings: v.settings})
 	}
+	v.terminations.patchOver(actor)
 	v.carryOut(v.serveTerminations())
+}
+
+// patchesOf are the patches of an owner that are not over.
+func (v *supervisor) patchesOf(owner string) map[string]bool {
+	actors := map[string]bool{}
+	for _, p := range v.patches {
+		if owner != "" && p.owner == owner {
+			actors[p.actor.String()] = true
+		}
+	}
+	return actors
 }
 
 // endPatches ends the patches of an owner, or all.

@@ -5,17 +5,19 @@ import (
 	"slices"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 )
 
 // terminations are the callers that wait for the end of several processes.
 type terminations []*termination
 
-// termination is a caller that waits for the end of the processes that existed when it came. It does not wait for later ones: where
+// termination is a caller that waits for the end of the processes, and of the patches of an owner, that existed when it came. It does not wait for later ones: where
 // commands keep coming it would wait forever.
 type termination struct {
 	call      protocol.CallID
 	left      map[*entry]bool
+	patches   map[string]bool // the addresses of their actors
 	survivors []messages.Survivor
 }
 
@@ -29,10 +31,17 @@ func (t terminations) ended(e *entry, survivors []messages.Survivor) {
 	}
 }
 
+// patchOver takes a patch that is over out of all terminations.
+func (t terminations) patchOver(actor *system.PID) {
+	for _, one := range t {
+		delete(one.patches, actor.String())
+	}
+}
+
 // serve answers the terminations that are over.
 func (t *terminations) serve() (do []effect) {
 	*t = slices.DeleteFunc(*t, func(one *termination) bool {
-		over := len(one.left) == 0
+		over := len(one.left) == 0 && len(one.patches) == 0
 		if over {
 			do = append(do, effect{message: answer{one.call, one.outcome()}})
 		}
