@@ -188,7 +188,8 @@ func (s *Session) TerminateAll(ctx context.Context) error {
 
 // EndOwner ends everything that belongs to an owner, such as a turn: its waiting calls get an error that matches
 // messages.ErrCancelled at once, its questions are withdrawn, and its commands are ended with their trees (cause: terminated by
-// owner). Its patches are cancelled, but one that is being written is finished first. EndOwner returns when all have ended. Later commands may have the same owner. An empty owner owns nothing.
+// owner). Its patches are cancelled, but one that is being written is finished first. EndOwner returns when all have ended. Later
+// commands may have the same owner. An empty owner owns nothing.
 func (s *Session) EndOwner(ctx context.Context, owner string) error {
 	_, err := ask[actors.Done](ctx, s, actors.EndOwner{Owner: owner})
 	return err
