@@ -36,7 +36,7 @@
 //
 // # Bounds
 //
-// Those of package patch for files; 8,192 changes; 192 MiB for a message; 1 GiB for a file of the journal, and 1,024 of them.
+// Those of package patch for files; 4,095 bytes for a path; 8,192 changes; 192 MiB for a message; 1 GiB for a file of the journal, and 1,024 of them.
 //
 // # What you must not assume
 //

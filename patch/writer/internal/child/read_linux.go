@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -41,6 +42,9 @@ func read(r *Read, send func(*File) error) error {
 func (f *File) look(limit int64) error {
 	if !path.IsAbs(f.Path) {
 		return errors.New("the path is not absolute")
+	}
+	if len(f.Path) >= unix.PathMax {
+		return errors.New("its path has " + strconv.Itoa(len(f.Path)) + " bytes, and the system takes less than " + strconv.Itoa(unix.PathMax))
 	}
 	if at := placeholder.On(f.Path); at != "" { // of a sandboxed command, perhaps of this one: nothing that anybody has made
 		return f.reserved(at)
@@ -188,24 +192,35 @@ func contents(fd int, size int64) ([]byte, error) {
 
 // blocked is what stands on the way where a path needs a directory: a file, or a link to nothing. It is empty if nothing does.
 func blocked(dir string) string {
-	for ; dir != "/"; dir = path.Dir(dir) {
-		end, err := follow.Path(dir)
-		if err != nil {
-			continue
+	prefixes := []string{"/"}
+	for i, r := range dir[1:] {
+		if r == '/' {
+			prefixes = append(prefixes, dir[:i+1])
 		}
-		end.Close()
-		if len(end.Below) == 0 {
-			if end.Directory() {
-				return ""
-			}
-			return end.Path
+	}
+	prefixes = append(prefixes, dir)
+	missing := sort.Search(len(prefixes), func(i int) bool { // following each would take time that grows with the square of their number
+		end, err := follow.Path(prefixes[i])
+		if err == nil {
+			end.Close()
 		}
-		if at, err := follow.Path(path.Dir(dir)); err == nil {
-			at.Close()
-			place := path.Join(at.Path, path.Base(dir))
-			if _, err := linkText(unix.AT_FDCWD, place); err == nil && len(at.Below) == 0 {
-				return place
-			}
+		return err != nil || len(end.Below) > 0
+	})
+	if missing == 0 {
+		return ""
+	}
+	last, err := follow.Path(prefixes[missing-1])
+	if err != nil || len(last.Below) > 0 { // it has just gone
+		return ""
+	}
+	defer last.Close()
+	if !last.Directory() {
+		return last.Path
+	}
+	if missing < len(prefixes) {
+		place := path.Join(last.Path, path.Base(prefixes[missing]))
+		if _, err := linkText(unix.AT_FDCWD, place); err == nil {
+			return place
 		}
 	}
 	return ""
