@@ -165,10 +165,11 @@ type onePatch struct {
 }
 
 // Read implements actors.Patch.
-func (p *onePatch) Read(program io.ReadWriter, dirs []string) (read actors.PatchPlan, err error) {
+func (p *onePatch) Read(program io.ReadWriter, dirs, unreadable []string) (read actors.PatchPlan, err error) {
 	if p.looked, err = writer.New(program).Read(slices.Concat(p.Paths(p.dir), dirs)); err != nil {
 		return read, err
 	}
+	p.hide(unreadable)
 	if p.plan, err = p.Plan(p.dir, p.looked.Files); err != nil {
 		return read, err
 	}
@@ -180,6 +181,22 @@ func (p *onePatch) Read(program io.ReadWriter, dirs []string) (read actors.Patch
 		read.Dirs[dir] = p.looked.Files[dir].Leads
 	}
 	return read, nil
+}
+
+// hide forgets what was read of files that must not be. Where only Landlock confines the program, it can read them.
+func (p *onePatch) hide(unreadable []string) {
+	below := func(path string) bool {
+		return slices.ContainsFunc(unreadable, func(denied string) bool {
+			rest, err := filepath.Rel(denied, path)
+			return err == nil && filepath.IsLocal(rest)
+		})
+	}
+	for path, file := range p.looked.Files {
+		if below(file.Place) || below(file.Leads) {
+			file.Data, file.Problem = nil, "it must not be read"
+			p.looked.Files[path] = file
+		}
+	}
 }
 
 // fileChanges are the changes of a plan. A move is one of them, and not an addition and a removal.

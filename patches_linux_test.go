@@ -61,7 +61,7 @@ func TestFilesOfAPatchThatCannotBeSettledAreUncertain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := one.Read(program, nil); err != nil {
+	if _, err := one.Read(program, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	none := func(context.Context, ptyio.Confinement) (io.ReadWriteCloser, error) {

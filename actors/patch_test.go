@@ -53,7 +53,7 @@ func (p *echoes) Recover(context.Context, ptyio.Resolver, shared.BeginPatchProgr
 	return nil, nil
 }
 
-func (e *echo) Read(program io.ReadWriter, _ []string) (shared.PatchPlan, error) {
+func (e *echo) Read(program io.ReadWriter, _, _ []string) (shared.PatchPlan, error) {
 	pass(e.reads)
 	return e.plan, e.say(program, strings.Repeat("read "+e.text, 1000))
 }

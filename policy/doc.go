@@ -95,7 +95,8 @@
 // # Patches
 //
 // A patch is judged by the files that it changes ([Patch]), where they lie after all links were followed. Inside means that commands can
-// write all of them. Outside means that one lies elsewhere, and .git that one has a protected name.
+// write all of them. Outside means that one lies elsewhere, and .git that one has a protected name, or lies where the sandbox keeps commands
+// from writing for another reason, as in the repository that a file .git names.
 //
 //	policy                        |inside, WW |outside, WW |.git, WW |RO  |DFA, EXT
 //	never                         |run        |rej         |rej      |rej |run

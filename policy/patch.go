@@ -21,6 +21,9 @@ type Patch struct {
 	Files []messages.FileChange
 	// Roots says where the directories of WritableRoots lead. One without an entry counts as it is written.
 	Roots map[string]string
+	// Kept are absolute paths that the sandbox keeps from commands although they lie in directories of WritableRoots, such as the repository
+	// that a file names. The names that are protected in each are among them anyway.
+	Kept []string
 	// Protected are absolute paths that no command may change, wherever they lie.
 	Protected []string
 	// Diff is for a person's eyes.
@@ -65,7 +68,7 @@ func (p *Patch) protected(s Snapshot) (paths []string) {
 		}
 	}
 	if s.Sandbox.Confined() {
-		paths = append(paths, p.Protected...)
+		paths = append(append(paths, p.Kept...), p.Protected...)
 	}
 	return paths
 }

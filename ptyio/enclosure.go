@@ -48,6 +48,13 @@ type Enclosure interface {
 	Release()
 }
 
+// Keeper is an enclosure that knows what it keeps from commands.
+type Keeper interface {
+	// Keeps returns the paths that commands must not change although they lie where commands may write, and those that they must not read:
+	// absolute, without symbolic links, each with everything below it.
+	Keeps() (unwritable, unreadable []string)
+}
+
 // Enclosed is an enclosure that holds nothing and looks nothing up: for a spawner that sends paths elsewhere.
 func Enclosed(c Confinement) Enclosure { return enclosed{c} }
 

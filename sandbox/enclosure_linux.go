@@ -81,6 +81,9 @@ func (e *enclosure) Confinement() ptyio.Confinement { return e.confinement }
 // Check implements ptyio.Enclosure.
 func (e *enclosure) Check() error { return e.found.Check() }
 
+// Keeps implements ptyio.Keeper.
+func (e *enclosure) Keeps() (unwritable, unreadable []string) { return e.found.Keeps() }
+
 // Widen implements ptyio.Enclosure.
 func (e *enclosure) Widen(ctx context.Context, more messages.AdditionalPermissions, dir string) (ptyio.Enclosure, error) {
 	c := e.confinement

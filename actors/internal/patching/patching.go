@@ -205,11 +205,20 @@ func (m *read) make(ctx context.Context, session *shared.Session, settings *shar
 			_ = program.Close()
 		}
 	}()
-	if m.plan, err = m.patch.Read(program, policy.WritableRoots(m.snapshot)); err != nil {
+	var unwritable, unreadable []string
+	if settings.Enclosing != nil {
+		unreadable = slices.Clone(settings.Sandbox.DeniedReads)
+		if enclosure, err := settings.Enclosing.Wait(ctx); err != nil {
+			return err
+		} else if keeper, is := enclosure.(ptyio.Keeper); is {
+			unwritable, unreadable = keeper.Keeps()
+		}
+	}
+	if m.plan, err = m.patch.Read(program, policy.WritableRoots(m.snapshot), unreadable); err != nil {
 		return err
 	}
 	m.request = policy.Request{Argv: []string{policy.PatchName}, Dir: dir, CommandPolicy: messages.CommandPolicy{Justification: asked.Justification},
-		Patch: &policy.Patch{Files: m.plan.Files, Roots: m.plan.Dirs, Protected: session.Protected, Diff: m.plan.Diff}}
+		Patch: &policy.Patch{Files: m.plan.Files, Roots: m.plan.Dirs, Kept: unwritable, Protected: session.Protected, Diff: m.plan.Diff}}
 	for _, file := range m.plan.Files[:min(len(m.plan.Files), messages.MaxQuestionFiles)] {
 		m.request.Argv = append(m.request.Argv, file.Path)
 	}

@@ -25,8 +25,8 @@ type BeginPatchProgram func(context.Context, ptyio.Confinement) (io.ReadWriteClo
 
 // Patch is one patch. One goroutine at a time uses it. Its methods talk to a running program, and block as long as that does.
 type Patch interface {
-	// Read finds what the patch changes, and where directories lead.
-	Read(program io.ReadWriter, dirs []string) (PatchPlan, error)
+	// Read finds what the patch changes, and where directories lead. Nothing in unreadable is matched or told, whether the program can read it or not.
+	Read(program io.ReadWriter, dirs, unreadable []string) (PatchPlan, error)
 	// Write does it, after Read, on a machine; the program may be another one than that of Read. If it fails, begin starts another one, which
 	// brings the files to one side. All is done if the error is nil; the changes say what has become of each file in any case.
 	Write(ctx context.Context, machine ptyio.Resolver, program io.ReadWriter, job PatchJob, begin BeginPatchProgram) ([]messages.FileChange, error)

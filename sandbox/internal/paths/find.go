@@ -48,6 +48,19 @@ func (f *Found) Protects() string {
 	return ""
 }
 
+// Keeps returns the protected paths inside writable ones, and those that must not be read.
+func (f *Found) Keeps() (unwritable, unreadable []string) {
+	for i, p := range f.Plan.Rules {
+		switch {
+		case p.Access == confine.Nothing:
+			unreadable = append(unreadable, p.Path)
+		case p.Access == confine.Read && confine.AccessAmong(f.Plan.Rules[:i], p.Path) == confine.Write:
+			unwritable = append(unwritable, p.Path)
+		}
+	}
+	return unwritable, unreadable
+}
+
 // Denies names the first path that must not be read; empty if there is none.
 func (f *Found) Denies() string {
 	for _, p := range f.Plan.Rules {
