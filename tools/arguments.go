@@ -143,6 +143,8 @@ func (p parameter) read(raw json.RawMessage) (value any, why string) {
 		return readPermissions(raw)
 	case condition:
 		return readUntil(raw)
+	case waits:
+		return readWaits(raw)
 	}
 	n, why := as[float64](raw, "a number")
 	switch {
@@ -224,6 +226,7 @@ const (
 	texts        kind = "texts"
 	permissions  kind = "permissions" // messages.AdditionalPermissions
 	condition    kind = "condition"   // messages.Until
+	waits        kind = "waits"       // []messages.WaitFor
 )
 
 // parameter is one argument of a tool. Its schema and its parser are made from it.
@@ -253,6 +256,8 @@ func (p parameter) schema() map[string]any {
 		s["type"], s["items"] = "array", map[string]any{"type": "string"}
 	case condition:
 		s["anyOf"] = untilSchemas()
+	case waits:
+		s["type"], s["items"] = "array", waitSchema()
 	case permissions:
 		paths := map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
 		s["type"], s["additionalProperties"] = "object", false

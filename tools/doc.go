@@ -9,7 +9,7 @@
 //	tell(call.Answer().Text)
 //
 // There are exec_command and write_stdin, with the names, arguments, defaults and texts that models know, apply_patch, and read_output,
-// list_processes, terminate_process, send_signal and resize. An exec_command that is nothing but a call of apply_patch is one, and has the
+// list_processes, wait_processes, terminate_process, send_signal and resize. An exec_command that is nothing but a call of apply_patch is one, and has the
 // answer that models know of it. A door such as package mcp adds a protocol and nothing else.
 //
 // # Arguments

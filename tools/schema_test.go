@@ -122,7 +122,7 @@ func TestEveryToolAndArgumentIsDescribed(t *testing.T) {
 			}
 		}
 	}
-	want := []string{"exec_command", "write_stdin", "apply_patch", "read_output", "list_processes", "terminate_process", "send_signal", "resize"}
+	want := []string{"exec_command", "write_stdin", "apply_patch", "read_output", "list_processes", "wait_processes", "terminate_process", "send_signal", "resize"}
 	if !slices.Equal(names, want) {
 		t.Error(names)
 	}
