@@ -28,8 +28,36 @@ type patched struct {
 	elsewhere string // a directory that commands cannot write
 }
 
+// onEachMachine runs a test here, and on the machine of a server, at both levels.
+func onEachMachine(t *testing.T, change func(*execbus.SessionOptions), test func(t *testing.T, w *patched)) {
+	t.Run("here", func(t *testing.T) { atEachLevel(t, change, test) })
+	t.Run("remote", func(t *testing.T) { atLevels(t, serve, change, test) })
+}
+
 // atEachLevel runs a test at both levels that the machine has. change may be nil.
 func atEachLevel(t *testing.T, change func(*execbus.SessionOptions), test func(t *testing.T, w *patched)) {
+	atLevels(t, func(_ *testing.T, s execbus.Spawner) execbus.Spawner { return s }, change, test)
+}
+
+// serve gives a spawner to a server, and returns that of its client.
+func serve(t *testing.T, inner execbus.Spawner) execbus.Spawner {
+	t.Helper()
+	t.Cleanup(func() { _ = inner.Close() })
+	server, err := execserver.NewServer(inner, execserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	near, far := net.Pipe()
+	go func() { _ = server.ServeStream(context.Background(), far, far) }()
+	remote, err := client.Connect(patient(t), near, near, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return remote
+}
+
+func atLevels(t *testing.T, machine func(*testing.T, execbus.Spawner) execbus.Spawner, change func(*execbus.SessionOptions), test func(t *testing.T, w *patched)) {
 	for name, without := range map[string]bool{"isolated": false, "confined": true} {
 		t.Run(name, func(t *testing.T) {
 			state := t.TempDir()
@@ -37,7 +65,7 @@ func atEachLevel(t *testing.T, change func(*execbus.SessionOptions), test func(t
 			if err != nil {
 				t.Fatal(err)
 			}
-			rt := newRuntime(t, execbus.Options{Spawner: spawner, StateDir: state})
+			rt := newRuntime(t, execbus.Options{Spawner: machine(t, spawner), StateDir: state})
 			w := &patched{t: t, dir: realDir(t), elsewhere: realDir(t)}
 			options := execbus.SessionOptions{Dir: w.dir, LeastAssurance: messages.Assurance(name),
 				Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true}}
@@ -68,7 +96,8 @@ func realDir(t *testing.T) string {
 
 func journalled(state string) []string {
 	left, _ := filepath.Glob(filepath.Join(state, "patches", "*.json"))
-	return left
+	remote, _ := filepath.Glob(filepath.Join(state, "patches", "*", "*.json"))
+	return append(left, remote...)
 }
 
 func (w *patched) write(path, text string) {
@@ -93,7 +122,7 @@ func (w *patched) apply(text string) (*messages.PatchResult, error) {
 }
 
 func TestAPatchIsAppliedInTheSandbox(t *testing.T) {
-	atEachLevel(t, nil, func(t *testing.T, w *patched) {
+	onEachMachine(t, nil, func(t *testing.T, w *patched) {
 		w.write(w.dir+"/a", "one\ntwo\n")
 		w.write(w.dir+"/b", "three\n")
 		w.write(w.dir+"/c", "gone\n")
@@ -154,7 +183,7 @@ func newAsked(kind messages.DecisionKind) *asked {
 
 func TestAPatchOutsideOfTheWorkspaceIsAskedAbout(t *testing.T) {
 	a := newAsked(messages.DecisionApprovedForSession)
-	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approver = a }, func(t *testing.T, w *patched) {
+	onEachMachine(t, func(o *execbus.SessionOptions) { o.Approver = a }, func(t *testing.T, w *patched) {
 		w.write(w.elsewhere+"/a", "one\n")
 		w.write(w.elsewhere+"/b", "kept\n")
 		patch := "*** Update File: " + w.elsewhere + "/a\n@@\n-one\n+two\n*** Add File: in\n+x\n*** Add File: " + w.elsewhere + "/b\n+y\n"
@@ -189,7 +218,7 @@ func TestAPatchOutsideOfTheWorkspaceIsAskedAbout(t *testing.T) {
 
 func TestWhatAPatchMayNotDoIsRefusedAndNothingChanges(t *testing.T) {
 	never := messages.ApprovalPolicy{Mode: messages.ApproveNever}
-	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approval = never }, func(t *testing.T, w *patched) {
+	onEachMachine(t, func(o *execbus.SessionOptions) { o.Approval = never }, func(t *testing.T, w *patched) {
 		w.write(w.dir+"/.git/hooks/x", "hook\n")
 		w.write(w.dir+"/a", "one\n")
 		if err := os.Symlink(w.elsewhere, w.dir+"/link"); err != nil {
@@ -219,7 +248,7 @@ func TestWhatAPatchMayNotDoIsRefusedAndNothingChanges(t *testing.T) {
 			}
 		}
 	})
-	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approval, o.Sandbox = never, &messages.SandboxPolicy{} }, func(t *testing.T, w *patched) {
+	onEachMachine(t, func(o *execbus.SessionOptions) { o.Approval, o.Sandbox = never, &messages.SandboxPolicy{} }, func(t *testing.T, w *patched) {
 		if _, err := w.apply("*** Add File: a\n+x\n"); err == nil || !strings.Contains(err.Error(), "read-only") {
 			t.Error(err)
 		}
@@ -250,12 +279,15 @@ func TestWhatWasApprovedIsWhatIsWritten(t *testing.T) {
 		"a directory": func(w *patched) error {
 			return errors.Join(os.Rename(w.elsewhere+"/d", w.elsewhere+"/old"), os.Symlink(w.elsewhere+"/victim", w.elsewhere+"/d"))
 		},
+		"another directory with the same file": func(w *patched) error {
+			return errors.Join(os.Rename(w.elsewhere+"/d", w.elsewhere+"/old"), os.Mkdir(w.elsewhere+"/d", 0o755), os.Link(w.elsewhere+"/old/a", w.elsewhere+"/d/a"))
+		},
 		"a file":    func(w *patched) error { return os.WriteFile(w.elsewhere+"/d/a", []byte("changed\n"), 0o644) },
 		"a missing": func(w *patched) error { return os.Remove(w.elsewhere + "/d/a") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAsked(messages.DecisionApproved)
-			atEachLevel(t, func(o *execbus.SessionOptions) { o.Approver = a }, func(t *testing.T, w *patched) {
+			onEachMachine(t, func(o *execbus.SessionOptions) { o.Approver = a }, func(t *testing.T, w *patched) {
 				w.write(w.elsewhere+"/d/a", "one\n")
 				w.write(w.elsewhere+"/victim/a", "one\n")
 				a.before = func() {
@@ -273,9 +305,35 @@ func TestWhatWasApprovedIsWhatIsWritten(t *testing.T) {
 	}
 }
 
+// What is remembered is the directory, and not its path.
+func TestAnApprovedDirectoryThatIsAnotherOneIsAskedAboutAgain(t *testing.T) {
+	a := newAsked(messages.DecisionApprovedForSession)
+	onEachMachine(t, func(o *execbus.SessionOptions) { o.Approver = a }, func(t *testing.T, w *patched) {
+		dir := w.elsewhere + "/d"
+		for _, asks := range []bool{true, false, true} {
+			if asks {
+				w.write(dir+"/was", "")
+				if err := os.Rename(dir, realDir(t)+"/old"); err != nil {
+					t.Fatal(err)
+				}
+				w.write(dir+"/is", "")
+			}
+			if _, err := w.apply("*** Add File: " + dir + "/a\n+x\n"); err != nil {
+				t.Fatal(err)
+			}
+			if (len(a.questions) > 0) != asks {
+				t.Errorf("%d questions, want one: %t", len(a.questions), asks)
+			}
+			for len(a.questions) > 0 {
+				<-a.questions
+			}
+		}
+	})
+}
+
 func TestAnApprovedPatchOfARepositoryIsWritten(t *testing.T) {
 	a := newAsked(messages.DecisionApproved)
-	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approver = a }, func(t *testing.T, w *patched) {
+	onEachMachine(t, func(o *execbus.SessionOptions) { o.Approver = a }, func(t *testing.T, w *patched) {
 		w.write(w.dir+"/.git/hooks/x", "hook\n")
 		if _, err := w.apply("*** Update File: .git/hooks/x\n@@\n-hook\n+good\n"); err != nil {
 			t.Error(err)
@@ -292,7 +350,7 @@ func TestAPatchOfAProtectedNameThatIsMissing(t *testing.T) {
 	files := []string{".codex/x", ".codex/deep/er/y", ".agents", ".git/hooks/x", "sub/.git/config"}
 	add := func(name string) string { return "*** Add File: " + name + "\n+x\n" }
 	a := newAsked(messages.DecisionApproved)
-	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approver = a }, func(t *testing.T, w *patched) {
+	onEachMachine(t, func(o *execbus.SessionOptions) { o.Approver = a }, func(t *testing.T, w *patched) {
 		for _, name := range files {
 			if _, err := w.apply(add(name)); err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -308,7 +366,7 @@ func TestAPatchOfAProtectedNameThatIsMissing(t *testing.T) {
 			w.want(w.dir+"/"+name, "x\n")
 		}
 	})
-	atEachLevel(t, func(o *execbus.SessionOptions) { o.Approval = messages.ApprovalPolicy{Mode: messages.ApproveNever} }, func(t *testing.T, w *patched) {
+	onEachMachine(t, func(o *execbus.SessionOptions) { o.Approval = messages.ApprovalPolicy{Mode: messages.ApproveNever} }, func(t *testing.T, w *patched) {
 		for _, name := range append(files, ".git") {
 			_, err := w.apply(add(name))
 			wantError(t, err, messages.ErrRejected, "outside of the project: "+w.dir+"/"+name)
@@ -499,45 +557,4 @@ func TestACommandThatIsAPatchIsAppliedAsOne(t *testing.T) {
 		_, err = w.Exec(patient(t), messages.ExecCommand{Script: "cd .. && apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: out\n+x\n*** End Patch\nEOF\n"})
 		wantError(t, err, messages.ErrRejected, "outside of the project")
 	})
-}
-
-// The files are those of the server's machine, which starts the program itself.
-func TestAPatchOnAnotherMachine(t *testing.T) {
-	inner, err := sandbox.New(sandbox.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = inner.Close() })
-	server, err := execserver.NewServer(inner, execserver.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Close() })
-	near, far := net.Pipe()
-	go func() { _ = server.ServeStream(context.Background(), far, far) }()
-	remote, err := client.Connect(patient(t), near, near, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	state, dir := t.TempDir(), realDir(t)
-	rt := newRuntime(t, execbus.Options{Spawner: remote, StateDir: state})
-	options := execbus.SessionOptions{Dir: dir, LeastAssurance: messages.AssuranceConfined, Approval: messages.ApprovalPolicy{Mode: messages.ApproveNever},
-		Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true}}
-	session := openSession(t, rt, options)
-	if _, err := session.Exec(patient(t), messages.ExecCommand{Argv: []string{"true"}}); err != nil {
-		t.Skipf("this machine cannot enforce it: %v", err)
-	}
-	result, err := session.ApplyPatch(patient(t), messages.ApplyPatch{Text: "*** Begin Patch\n*** Add File: sub/a\n+x\n*** End Patch"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(dir + "/sub/a"); err != nil || string(got) != "x\n" || len(result.Files) != 1 {
-		t.Errorf("%q, %v, %+v", got, err, result)
-	}
-	if _, err := session.ApplyPatch(patient(t), messages.ApplyPatch{Text: "*** Begin Patch\n*** Add File: ../a\n+x\n*** End Patch"}); err == nil {
-		t.Error("it was written outside")
-	}
-	if left, _ := filepath.Glob(state + "/patches/*/*.json"); len(left) > 0 {
-		t.Error(left)
-	}
 }

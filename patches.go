@@ -176,7 +176,14 @@ func (p *onePatch) Read(program io.ReadWriter, dirs, unreadable []string) (read 
 	if over := p.plan.Overwritten(); p.keep && len(over) > 0 {
 		return read, &messages.Error{Code: messages.ErrInvalidRequest, Op: "apply patch", Detail: "it must not replace files that exist, but: " + over[0] + "; choose another path"}
 	}
-	read = actors.PatchPlan{Files: fileChanges(p.plan), Dirs: map[string]string{}, Diff: p.plan.Diff(messages.MaxQuestionDiff), Summary: p.plan.Summary(), Overwritten: p.plan.Overwritten()}
+	read = actors.PatchPlan{Files: fileChanges(p.plan), Dirs: map[string]string{}, Located: map[string]messages.Location{},
+		Diff: p.plan.Diff(messages.MaxQuestionDiff), Summary: p.plan.Summary(), Overwritten: p.plan.Overwritten()}
+	for _, file := range read.Files {
+		read.Located[file.Path] = p.looked.Location(file.Path)
+		if file.From != "" {
+			read.Located[file.From] = p.looked.Location(file.From)
+		}
+	}
 	for _, dir := range dirs {
 		read.Dirs[dir] = p.looked.Files[dir].Leads
 	}

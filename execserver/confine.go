@@ -441,19 +441,61 @@ func (s *session) enclose(ctx context.Context, asked ptyio.Confinement) (ptyio.E
 	}
 	key := string(text)
 	s.mu.Lock()
-	known, full := s.enclosures[key], len(s.enclosures) >= maxEnclosures
+	known := s.enclosures[key]
+	full := known == nil && len(s.enclosures) >= maxEnclosures && !s.forgetWider()
 	s.mu.Unlock()
 	switch {
-	case known != nil:
+	case known != nil && (asked.Additional.Empty() || known.Check() == nil):
 		return known, nil
+	case known != nil: // it was for one command, whose paths lead elsewhere by now
+		s.release(key, known)
 	case full:
 		return nil, wire.Refuse(wire.Internal, "the session has reached its limit of %d different sandboxes; open another session", maxEnclosures)
 	}
-	fresh, err := s.server.encloses(ctx, asked)
+	fresh, err := s.made(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
 	return s.keep(key, fresh)
+}
+
+// made makes an enclosure. One for a single command is the session's, wider: the other paths lead where they did.
+func (s *session) made(ctx context.Context, asked ptyio.Confinement) (ptyio.Enclosure, error) {
+	if asked.Additional.Empty() {
+		return s.server.encloses(ctx, asked)
+	}
+	narrow := asked
+	narrow.Additional, narrow.AdditionalDir = nil, ""
+	base, err := s.enclose(ctx, narrow)
+	if err != nil {
+		return nil, err
+	}
+	return base.Widen(ctx, *asked.Additional, asked.AdditionalDir)
+}
+
+// forgetWider makes room: it forgets an enclosure that was made for a single command, which gets it again if it has yet to start. It
+// reports whether there was one. s.mu is held.
+func (s *session) forgetWider() bool {
+	for key, e := range s.enclosures {
+		if !e.Confinement().Additional.Empty() {
+			delete(s.enclosures, key)
+			e.Release()
+			return true
+		}
+	}
+	return false
+}
+
+func (s *session) release(key string, e ptyio.Enclosure) {
+	s.mu.Lock()
+	was := s.enclosures[key] == e
+	if was {
+		delete(s.enclosures, key)
+	}
+	s.mu.Unlock()
+	if was {
+		e.Release()
+	}
 }
 
 // keep keeps an enclosure until the session ends, unless an equal one has been made meanwhile.

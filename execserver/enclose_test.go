@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -175,6 +176,37 @@ func TestASandboxIsLookedUpBeforeTheStart(t *testing.T) {
 		}
 	}
 	refused(t, c, wire.EnvironmentEnclose, wanted("one more"), wire.Internal, "limit of 32 different sandboxes")
+}
+
+// What a single command is allowed besides takes no room for good, and is looked up anew if its paths lead elsewhere by then.
+func TestAWiderSandboxIsForOneCommand(t *testing.T) {
+	dir, other, started := confinable(t), t.TempDir(), 0
+	c := opened(t, Options{})
+	wider := func(path string) {
+		t.Helper()
+		wanted := asking(messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}, dir, messages.AssuranceConfined)
+		wanted.Additional = &messages.AdditionalPermissions{FileSystem: &messages.FileSystemPermissions{Write: []string{path}}}
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if result := ask[wire.EncloseResult](t, c, wire.EnvironmentEnclose, wire.EncloseParams{Sandbox: *wanted}); result.Error != nil {
+			t.Error(result.Error)
+		}
+		started++
+		params := startParams(strconv.Itoa(started), "/bin/sh", "-c", "echo x >"+path+"/file && cat "+path+"/file")
+		params.Sandbox = wanted
+		if output, _ := c.result(params); output != "x\n" {
+			t.Errorf("%q", output)
+		}
+	}
+	for i := range maxEnclosures + 1 {
+		wider(filepath.Join(other, strconv.Itoa(i)))
+	}
+	wider(filepath.Join(other, "again"))
+	if err := os.Rename(filepath.Join(other, "again"), filepath.Join(other, "moved")); err != nil {
+		t.Fatal(err)
+	}
+	wider(filepath.Join(other, "again"))
 }
 
 func TestAServerCanConfineEverything(t *testing.T) {

@@ -96,10 +96,16 @@ func (w *walk) finish(fd int) (End, error) {
 		return End{}, &os.PathError{Op: "follow", Path: w.at, Err: err}
 	}
 	w.end.Device, w.end.Inode, w.end.Mode = stat.Dev, stat.Ino, stat.Mode
-	var more unix.Statx_t
-	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &more) == nil && more.Mask&unix.STATX_BTIME != 0 {
-		w.end.Born = more.Btime.Sec*1e9 + int64(more.Btime.Nsec)
-	}
+	w.end.Born = Born(fd)
 	w.end.File = os.NewFile(uintptr(fd), w.at)
 	return w.over(), nil
+}
+
+// Born is when what a descriptor names was made, in nanoseconds since 1970; 0 where the file system does not know.
+func Born(fd int) int64 {
+	var more unix.Statx_t
+	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &more) != nil || more.Mask&unix.STATX_BTIME == 0 {
+		return 0
+	}
+	return more.Btime.Sec*1e9 + int64(more.Btime.Nsec)
 }

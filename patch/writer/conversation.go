@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"strconv"
+	"strings"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/patch"
@@ -31,6 +32,13 @@ func New(program io.ReadWriter) *Conversation {
 type Looked struct {
 	Files  map[string]patch.File  // by path, as it was asked for
 	stamps map[string]child.Stamp // by path without links
+}
+
+// Location says where a path of a planned change stands: the deepest directory that exists, and the names below it. Writing compares device
+// and inode of that directory.
+func (l *Looked) Location(path string) messages.Location {
+	dir := l.stamps[path].Dir
+	return messages.Location{Path: path, Device: dir.Device, Inode: dir.Inode, Born: dir.Born, Below: strings.TrimPrefix(strings.TrimPrefix(path, dir.Path), "/")}
 }
 
 // Read looks at paths. What cannot be found out about one is the file's Problem.

@@ -222,7 +222,7 @@ func (m *read) make(ctx context.Context, session *shared.Session, settings *shar
 	for _, file := range m.plan.Files[:min(len(m.plan.Files), messages.MaxQuestionFiles)] {
 		m.request.Argv = append(m.request.Argv, file.Path)
 	}
-	if err = m.widen(ctx, session.Spawner.Resolver()); err != nil {
+	if err = m.widen(); err != nil {
 		return err
 	}
 	m.decision = session.MakePlan(m.request, m.snapshot)
@@ -233,23 +233,11 @@ func (m *read) make(ctx context.Context, session *shared.Session, settings *shar
 const maxWidened = 16
 
 // widen names the directories that the sandbox would have to let the patch write in.
-func (m *read) widen(ctx context.Context, machine ptyio.Resolver) error {
+func (m *read) widen() error {
+	m.request.Located = map[string]messages.Location{}
 	var dirs []string
 	for _, path := range m.request.Patch.Outside(m.snapshot) {
-		locator, can := machine.(ptyio.Locator)
-		if !can {
-			return &messages.Error{Code: messages.ErrUnsupported, Op: "apply patch", Subject: path,
-				Detail: "it lies where commands cannot write, and the machine cannot say where paths lead, so nobody can be asked; patch files in the workspace"}
-		}
-		at, err := locator.Locate(ctx, path)
-		if err != nil {
-			told := *protocol.AsError("apply patch", err)
-			told.Subject = cmp.Or(told.Subject, path)
-			return &told
-		}
-		if m.request.Located == nil {
-			m.request.Located = map[string]messages.Location{}
-		}
+		at := m.plan.Located[path]
 		m.request.Located[path] = at
 		top := at // the directory that exists is what can be opened to the program; in one that is open, the name that is protected
 		top.Below, top.Path = "", directoryOf(at)
@@ -297,9 +285,6 @@ func start(ctx context.Context, session *shared.Session, settings *shared.Settin
 			}
 			defer hostcode.Run(wider.Release)
 			launch.Sandbox = wider
-			if err := unmoved(ctx, session.Spawner.Resolver(), r); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return begin(ctx, session.Spawner, launch, session.Patience)
@@ -327,18 +312,6 @@ func under(session *shared.Dependencies) shared.BeginPatchProgram {
 		}
 		return begin(ctx, session.Spawner, launch, session.Patience)
 	}
-}
-
-// unmoved makes sure that paths still lead where they did when somebody was asked. The program looks once more.
-func unmoved(ctx context.Context, machine ptyio.Resolver, r *policy.Request) error {
-	for path, was := range r.Located {
-		if locator, can := machine.(ptyio.Locator); can {
-			if at, err := locator.Locate(ctx, path); err != nil || at != was {
-				return &messages.Error{Code: messages.ErrRejected, Op: "apply patch", Subject: path, Detail: "it leads elsewhere than when the patch was approved"}
-			}
-		}
-	}
-	return nil
 }
 
 // read acts on the decision.

@@ -34,9 +34,11 @@ type Patch interface {
 
 // PatchPlan is what a patch does, once it is known to fit.
 type PatchPlan struct {
-	Files   []messages.FileChange
-	Dirs    map[string]string // where the directories lead
-	Diff    string            // for a person's eyes, at most messages.MaxQuestionDiff bytes
+	Files []messages.FileChange
+	Dirs  map[string]string // where the directories lead
+	// Located says where each path that changes stands, as the program has seen it on its machine. Write fails where that is another directory.
+	Located map[string]messages.Location
+	Diff    string // for a person's eyes, at most messages.MaxQuestionDiff bytes
 	Summary string
 	// Overwritten are sentences that name the files in whose place the patch puts others.
 	Overwritten []string

@@ -48,6 +48,7 @@ type ID struct{ Device, Inode uint64 }
 type Dir struct {
 	Path string
 	ID
+	Born int64 // as of messages.Location; it says more only to the host: an overlay changes it when it copies a directory up
 }
 
 // Stamp says which file stood at a name. All but Dir is zero if there was none.

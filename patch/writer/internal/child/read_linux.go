@@ -68,7 +68,7 @@ func (f *File) look(limit int64) error {
 	case !dir.Directory():
 		return f.block(dir.Path)
 	}
-	f.At.Dir = Dir{dir.Path, ID{dir.Device, dir.Inode}}
+	f.At.Dir = Dir{dir.Path, ID{dir.Device, dir.Inode}, dir.Born}
 	fd := int(dir.File.Fd())
 	if path.Base(f.Path) != "/" {
 		if fd, err = unix.Openat(fd, path.Base(f.Path), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err == unix.ENOENT {
@@ -101,7 +101,7 @@ func (f *File) reserved(at string) error {
 	defer dir.Close()
 	f.Place = path.Join(dir.Path, path.Base(at), strings.TrimPrefix(f.Path, at))
 	f.Leads = f.Place
-	f.At.Dir = Dir{dir.Path, ID{dir.Device, dir.Inode}}
+	f.At.Dir = Dir{dir.Path, ID{dir.Device, dir.Inode}, dir.Born}
 	f.End = f.At
 	return nil
 }
@@ -237,7 +237,7 @@ func existing(name string) (Dir, error) {
 		name = path.Dir(name)
 	}
 	s, err := stamp(fd, Dir{})
-	return Dir{name, s.ID}, err
+	return Dir{name, s.ID, follow.Born(fd)}, err
 }
 
 // stamp says what a descriptor names.
