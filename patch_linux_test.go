@@ -345,6 +345,35 @@ func TestAnApprovedPatchOfARepositoryIsWritten(t *testing.T) {
 	})
 }
 
+// The repository that a file names is protected as a directory is, and what is denied by one name is denied by all.
+func TestAPatchOfWhatTheSandboxKeeps(t *testing.T) {
+	never := messages.ApprovalPolicy{Mode: messages.ApproveNever}
+	onEachMachine(t, func(o *execbus.SessionOptions) { o.Approval = never }, func(t *testing.T, w *patched) {
+		w.write(w.dir+"/.git", "gitdir: real\n")
+		w.write(w.dir+"/real/config", "old\n")
+		w.write(w.dir+"/hidden/secret", "swordfish\n")
+		if err := os.Symlink("hidden", w.dir+"/alias"); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite,
+			ExcludeSlashTmp: true, ExcludeTmpdirEnvVar: true, DeniedReads: []string{w.dir + "/alias"}}}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.apply("*** Update File: real/config\n@@\n-old\n+evil\n")
+		wantError(t, err, messages.ErrRejected, "outside of the project: "+w.dir+"/real/config")
+		events := watch(t, w.Session, execbus.Watch{Calls: []messages.CallID{"c1"}})
+		for _, text := range []string{"@@\n-swordfish\n+x\n", "@@\n-perch\n+x\n"} {
+			_, err = w.apply("*** Update File: hidden/secret\n" + text)
+			wantError(t, err, messages.ErrInvalidRequest, "hidden/secret")
+			if failed := await(t, events, func(messages.PatchFailed) bool { return true }); len(failed.Files) > 0 {
+				t.Errorf("%+v", failed)
+			}
+		}
+		w.want(w.dir+"/real/config", "old\n")
+		w.want(w.dir+"/hidden/secret", "swordfish\n")
+	})
+}
+
 // What is protected need not exist. While something runs isolated, a placeholder keeps its name free, and none of it may be seen.
 func TestAPatchOfAProtectedNameThatIsMissing(t *testing.T) {
 	files := []string{".codex/x", ".codex/deep/er/y", ".agents", ".git/hooks/x", "sub/.git/config"}

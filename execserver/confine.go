@@ -532,5 +532,10 @@ func enclose(ctx context.Context, c *connection, params wire.EncloseParams) (any
 	if typed, is := errors.AsType[*messages.Error](err); is {
 		return wire.EncloseResult{Error: typed}, nil
 	}
-	return wire.EncloseResult{Enforced: &enforced}, err
+	result := wire.EncloseResult{Enforced: &enforced}
+	if keeper, is := enclosure.(ptyio.Keeper); is {
+		result.Keeps = &wire.Kept{}
+		result.Keeps.Unwritable, result.Keeps.Unreadable = keeper.Keeps()
+	}
+	return result, err
 }

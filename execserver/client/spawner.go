@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -471,6 +472,15 @@ type enclosure struct {
 	ptyio.Enclosure
 	spawner  *spawner
 	enforced messages.Enforcement
+	keeps    *wire.Kept // nil: the server has not said
+}
+
+// Keeps implements ptyio.Keeper. Of a server that does not say what it keeps, only the denied paths are known, as they are written.
+func (e enclosure) Keeps() (unwritable, unreadable []string) {
+	if e.keeps == nil {
+		return nil, slices.Clone(e.Confinement().Policy.DeniedReads)
+	}
+	return slices.Clone(e.keeps.Unwritable), slices.Clone(e.keeps.Unreadable)
 }
 
 // Enclose implements ptyio.Spawner.
@@ -497,7 +507,7 @@ func (s *spawner) Enclose(ctx context.Context, c ptyio.Confinement) (ptyio.Enclo
 	case found.Enforced == nil || !found.Enforced.Level.AtLeast(demanded(c)):
 		return nil, errLessSandbox
 	}
-	e.enforced = *found.Enforced
+	e.enforced, e.keeps = *found.Enforced, found.Keeps
 	return e, nil
 }
 

@@ -92,4 +92,11 @@ type EncloseParams struct {
 type EncloseResult struct {
 	Enforced *messages.Enforcement `json:"enforced,omitempty"`
 	Error    *messages.Error       `json:"error,omitempty"`
+	Keeps    *Kept                 `json:"keeps,omitempty"`
+}
+
+// Kept are the absolute paths that a sandbox keeps from commands, each with everything below it. See ptyio.Keeper.
+type Kept struct {
+	Unwritable []string `json:"unwritable,omitempty"`
+	Unreadable []string `json:"unreadable,omitempty"`
 }
