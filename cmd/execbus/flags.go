@@ -5,7 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/execbus/execbus/messages"
 )
 
 // parse parses flags; done reports that there is nothing more to do.
@@ -41,8 +46,28 @@ func misused(std streams, why, usage string) int {
 
 // failed reports an error.
 func failed(std streams, err error) int {
-	fmt.Fprintln(std.err, "execbus:", err)
+	fmt.Fprintln(std.err, "execbus:", shownOn(std.err, err.Error()))
 	return exitFailed
+}
+
+// shownOn is a text as it is for a program that reads it, but on a terminal every character of it can be seen: a path in it may have been
+// chosen by whoever wrote a patch.
+func shownOn(w io.Writer, text string) string {
+	if other, waits := w.(quiet); waits {
+		w = other.Writer
+	}
+	if file, isFile := w.(*os.File); !isFile || !term.IsTerminal(int(file.Fd())) {
+		return text
+	}
+	var shown strings.Builder
+	for line := range strings.Lines(text) {
+		rest, ends := strings.CutSuffix(line, "\n")
+		shown.WriteString(messages.Visible(rest))
+		if ends {
+			shown.WriteByte('\n')
+		}
+	}
+	return shown.String()
 }
 
 // maxEdits is how many letters a suggestion may differ by.

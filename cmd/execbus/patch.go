@@ -74,9 +74,9 @@ func applyPatch(args []string, std streams) int {
 	case c.json:
 		_ = json.NewEncoder(std.out).Encode(result)
 	case c.check:
-		fmt.Fprint(std.out, "It can be applied. It would say:\n", result.Summary)
+		fmt.Fprint(std.out, "It can be applied. It would say:\n", shownOn(std.out, result.Summary))
 	default:
-		fmt.Fprint(std.out, result.Summary)
+		fmt.Fprint(std.out, shownOn(std.out, result.Summary))
 	}
 	return 0
 }
@@ -109,7 +109,7 @@ func recoverPatches(args []string, std streams) int {
 	defer func() { _ = shutdown(rt) }()
 	all, err := rt.RecoverPatches(context.Background())
 	for _, text := range all {
-		fmt.Fprintln(std.out, text)
+		fmt.Fprintln(std.out, shownOn(std.out, text))
 	}
 	if err != nil {
 		return failed(std, err)

@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/creack/pty"
 
 	"github.com/execbus/execbus/internal/own"
 	"github.com/execbus/execbus/messages"
@@ -40,6 +43,50 @@ func TestPatchAppliesWhatItReads(t *testing.T) {
 	}
 	if got, err := os.ReadFile(dir + "/a"); err != nil || string(got) != "y\n" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A path in a patch can have what moves the cursor of a terminal. A program that reads the answer gets the path.
+func TestAPathInAPatchDoesNothingToATerminal(t *testing.T) {
+	confinedHere(t)
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	dir, name := t.TempDir(), "a\x1b[2Jb"
+	add := "*** Begin Patch\n*** Add File: " + name + "\n+x\n*** End Patch"
+	for what, do := range map[string]func(streams) int{
+		"patch": func(std streams) int { return run([]string{"patch", "--assurance", "confined", "--dir", dir}, std) },
+		"check": func(std streams) int {
+			return run([]string{"patch", "--assurance", "confined", "--dir", dir, "--check"}, std)
+		},
+		"run": func(std streams) int {
+			return run([]string{"run", "--assurance", "confined", "--cd", dir, "--", "apply_patch", add}, std)
+		},
+		"error": func(std streams) int { return failed(std, errors.New("A "+name)) - exitFailed },
+	} {
+		var out bytes.Buffer
+		if code := do(streams{strings.NewReader(add), &out, &out}); code != 0 || !strings.Contains(out.String(), "A "+name+"\n") {
+			t.Errorf("%s: %d, %q", what, code, out.String())
+		}
+		master, slave, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer master.Close()
+		defer slave.Close()
+		code := do(streams{strings.NewReader(add), slave, slave})
+		if _, err := slave.WriteString("END"); err != nil {
+			t.Fatal(err)
+		}
+		shown := ""
+		for buffer := make([]byte, 4096); !strings.HasSuffix(shown, "END"); {
+			n, err := master.Read(buffer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown += string(buffer[:n])
+		}
+		if code != 0 || strings.Contains(shown, "\x1b") || !strings.Contains(shown, `A a\e[2Jb`+"\r\n") {
+			t.Errorf("%s: %d, %q", what, code, shown)
+		}
 	}
 }
 

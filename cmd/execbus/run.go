@@ -168,7 +168,7 @@ func (o *order) report(ctx context.Context, session *execbus.Session, events *bu
 			o.terminal.detach()
 			<-untilRefused.Done()
 			if !o.json {
-				fmt.Fprint(o.std.out, context.Cause(untilRefused))
+				fmt.Fprint(o.std.out, shownOn(o.std.out, context.Cause(untilRefused).Error()))
 			}
 			return 0
 		case messages.ExecEnded:
@@ -229,7 +229,7 @@ func (o *order) refused(err error) int {
 	if known, ok := errors.AsType[*messages.Error](err); ok && o.json {
 		_ = json.NewEncoder(o.std.out).Encode(map[string]any{"kind": "error", "error": known})
 	}
-	fmt.Fprintln(o.std.err, "execbus:", err)
+	_ = failed(o.std, err)
 	adviseAssurance(err, o.std)
 	switch {
 	case errors.Is(err, messages.ErrNoSuchProgram):
