@@ -50,8 +50,8 @@ func failed(std streams, err error) int {
 	return exitFailed
 }
 
-// shownOn is a text as it is for a program that reads it, but on a terminal every character of it can be seen: a path in it may have been
-// chosen by whoever wrote a patch.
+// shownOn is a text as it is for a program that reads it, but on a terminal every character of it can be seen: the author of a patch may have
+// chosen a path in it.
 func shownOn(w io.Writer, text string) string {
 	if other, waits := w.(quiet); waits {
 		w = other.Writer

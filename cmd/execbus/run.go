@@ -138,7 +138,7 @@ func (o *order) report(ctx context.Context, session *execbus.Session, events *bu
 	waiting := untilRefused
 	for {
 		event, err := events.Next(waiting)
-		if waiting.Err() != nil {
+		if err != nil && waiting.Err() != nil { // an event that has come together with the answer counts
 			if _, patched := errors.AsType[applied](context.Cause(waiting)); !patched {
 				return o.refused(context.Cause(waiting))
 			}
