@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	osexec "os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -476,6 +477,22 @@ func TestAPatchOnAMachineWithoutTheProgramIsRefused(t *testing.T) {
 	session := openSession(t, rt, execbus.SessionOptions{Dir: t.TempDir()})
 	_, err = session.ApplyPatch(patient(t), messages.ApplyPatch{Text: "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"})
 	wantError(t, err, messages.ErrUnsupported, "no program of ours")
+}
+
+// A command that is a patch, whatever shell would run it. Where it is no shell that we know, it runs.
+func TestAPatchThroughEachShell(t *testing.T) {
+	w := openSession(t, newRuntime(t, execbus.Options{StateDir: t.TempDir()}), execbus.SessionOptions{Dir: realDir(t), Sandbox: &messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}})
+	script := "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: a\n+x\n*** End Patch\nEOF\n"
+	for shell, is := range map[string]bool{"sh": true, "dash": true, "zsh": true, "bash": true, "fish": false, "python3": false} {
+		if _, err := osexec.LookPath(shell); err != nil {
+			t.Logf("there is no %s", shell)
+			continue
+		}
+		result, err := w.Exec(patient(t), messages.ExecCommand{Script: script, Shell: shell})
+		if (err == nil && result.Patch != nil) != is {
+			t.Errorf("%s: %+v, %v", shell, result, err)
+		}
+	}
 }
 
 func TestOptionsOfAPatch(t *testing.T) {
