@@ -2,10 +2,15 @@
 //
 //	go test ./tests/awaiting        # some seconds
 //	go test ./tests/awaiting -v     # with the programs that this machine does not have
+//	AWAITING_BUILDS=1h go test -run LiveBuilds -timeout 2h -v ./tests/awaiting
 //
 // The table has shells, interpreters, password prompts, pagers, editors, menus, multiplexers and builds. A case is a dialogue: what is typed, the
 // text that must have been shown, and what the program waits for then. All the time the program must not be said to wait for a line or a
 // secret before it does, unless that is marked as a guess.
+//
+// Live builds are builds, test runs and installations on terminals, by calls that end early by default and by calls that wait for input.
+// A call that is answered before its command has ended is a failure, and shows who was said to read. Suites that listen for a while and print
+// nothing are run only with calls that wait for input: by default, that a program listens is a reason to answer.
 //
 // # What you must not assume
 //

@@ -72,27 +72,34 @@ func (s *scope) mcp(ctx context.Context) *mcp {
 
 // ask sends a request and waits until it is answered.
 func (m *mcp) ask(method, params string) error {
+	_, err := m.request(method, params)
+	return err
+}
+
+// request returns the result.
+func (m *mcp) request(method, params string) (result json.RawMessage, err error) {
 	m.id++
 	if _, err := fmt.Fprintf(m.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", m.id, method, params); err != nil {
-		return err
+		return nil, err
 	}
 	for {
-		text, err := m.out.ReadSlice('\n')
+		text, err := m.out.ReadBytes('\n')
 		if err != nil {
-			return err
+			return nil, err
 		}
 		var answer struct {
 			ID     int
-			Result *struct{ IsError bool }
+			Result json.RawMessage
 		}
+		var failed struct{ IsError bool }
 		err = json.Unmarshal(text, &answer)
 		switch {
 		case err == nil && answer.ID == 0:
 			continue // a notification
-		case err != nil || answer.Result == nil || answer.Result.IsError:
-			return fmt.Errorf("the answer is %s", text)
+		case err != nil || json.Unmarshal(answer.Result, &failed) != nil || failed.IsError:
+			return nil, fmt.Errorf("the answer is %s", text)
 		}
-		return nil
+		return answer.Result, nil
 	}
 }
 
