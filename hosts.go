@@ -4,6 +4,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,8 +20,9 @@ import (
 
 // sessionNetwork is the proxy of one session. It implements actors.Network.
 type sessionNetwork struct {
-	proxy *network.Proxy
-	work  *sync.WaitGroup // of the runtime, which waits for it when it shuts down
+	proxy   *network.Proxy
+	program string          // by which ssh reaches hosts
+	work    *sync.WaitGroup // of the runtime, which waits for it when it shuts down
 
 	mu       sync.Mutex
 	loopback bool // a rule opens the host's
@@ -26,7 +30,7 @@ type sessionNetwork struct {
 
 // newNetwork makes the proxy of a session.
 func (r *Runtime) newNetwork(session messages.SessionID) actors.Network {
-	return &sessionNetwork{work: &r.proxies, proxy: network.New(network.Options{
+	return &sessionNetwork{work: &r.proxies, program: r.program, proxy: network.New(network.Options{
 		Record: func(c messages.Connection) {
 			r.around.Bus.Publish(messages.NetworkConnection{Origin: messages.Origin{Session: session, At: time.Now()}, Connection: c})
 		},
@@ -53,7 +57,8 @@ func (n *sessionNetwork) Begin(process messages.ProcessID, env, base []string) [
 	n.mu.Lock()
 	loopback := n.loopback
 	n.mu.Unlock()
-	variables := network.Environment{Address: ptyio.ProxyAddress(), User: n.proxy.Credential(process), LoopbackByProxy: loopback}.Variables(base)
+	users := slices.Concat(base, env) // what the host has, too: a command may have been given little of it, and needs its certificates
+	variables := network.Environment{Address: ptyio.ProxyAddress(), User: n.proxy.Credential(process), LoopbackByProxy: loopback, Program: n.program}.Variables(users)
 	var all []string
 	for _, entry := range env {
 		name, _, _ := strings.Cut(entry, "=")
@@ -77,6 +82,19 @@ func (n *sessionNetwork) End(process messages.ProcessID) { n.proxy.End(process) 
 
 // Close implements actors.Network.
 func (n *sessionNetwork) Close() { n.work.Go(func() { _ = n.proxy.Close() }) }
+
+// findProgram is the path of the program execbus, for commands; empty if there is none. A relative path in PATH means something else
+// to each command.
+func findProgram(named string) string {
+	if named != "" {
+		return named
+	}
+	found, err := exec.LookPath("execbus")
+	if err != nil || !filepath.IsAbs(found) {
+		return ""
+	}
+	return found
+}
 
 // checkHosts returns an error for a host in a policy that cannot be read.
 func checkHosts(policy *messages.SandboxPolicy) error {

@@ -53,6 +53,10 @@ type Options struct {
 	// starts with. Commands never see the warden's environment.
 	Warden            string
 	WardenEnvironment messages.EnvironmentPolicy
+	// Program is the path of the program execbus (cmd/execbus), by which the git of commands that may talk to named hosts reaches
+	// these over ssh: "execbus connect". Such commands must be able to execute it. Empty means the one in the host's PATH, if there
+	// is one when the runtime starts; without it git's ssh reaches nothing.
+	Program string
 	// MaxProcesses bounds the processes of all sessions together; zero means DefaultRuntimeMaxProcesses.
 	MaxProcesses int
 	// Rules are the places of the rule files, from low to high precedence. They are read once, at the start. A file with an error
@@ -77,6 +81,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.MaxProcesses == 0 {
 		o.MaxProcesses = DefaultRuntimeMaxProcesses
+	}
+	if o.Program != "" && !filepath.IsAbs(o.Program) {
+		return o, &messages.Error{Code: messages.ErrInvalidRequest, Op: "configure", Subject: "Options.Program", Detail: fmt.Sprintf("%q is relative; use an absolute path", o.Program)}
 	}
 	o.patience = o.patience.withDefaults()
 	if o.MeterProvider == nil {
@@ -104,6 +111,7 @@ type Runtime struct {
 
 	ruleErrors []error
 
+	program string         // for commands that may talk to named hosts
 	proxies sync.WaitGroup // what the networks of sessions still do
 
 	freeing sync.Once
@@ -134,7 +142,7 @@ func (r *Runtime) start(options Options) error {
 	}
 	r.around = actors.Dependencies{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: newHostLogger(options.Logger, r.logs),
 		MaxProcesses: options.MaxProcesses, Telemetry: telemetry, AmendmentFile: options.AmendmentFile, Protected: options.ruleFiles(), Patches: &patches{journals(options.StateDir)}}
-	r.around.NewNetwork = r.newNetwork
+	r.program, r.around.NewNetwork = findProgram(options.Program), r.newNetwork
 	if dir := journals(options.StateDir); options.StateDir != "" { // the usual one is protected anyway
 		_, _ = writer.OpenJournal(dir) // it is made now, because nothing can be while commands could make it, too; an error is one of the first patch
 		r.around.Protected = append(r.around.Protected, dir)

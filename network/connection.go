@@ -1,14 +1,10 @@
 package network
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -212,58 +208,12 @@ func (c *connection) dialUpstream(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	far := conn
-	if c.upstream.Scheme == "https" {
-		far = tls.Client(conn, &tls.Config{ServerName: c.upstream.Hostname()})
-	}
-	authority := c.request.Host.Authority(c.request.Port)
-	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: authority}, Host: authority, Header: http.Header{"User-Agent": nil}}
-	if user := c.upstream.User; user != nil {
-		password, _ := user.Password()
-		request.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
-	}
-	err = request.Write(far)
-	var response *http.Response
-	reader := bufio.NewReaderSize(far, 4<<10)
-	if err == nil {
-		response, err = http.ReadResponse(reader, request)
-	}
-	if err == nil && response.StatusCode/100 != 2 {
-		err = errors.New(messages.Visible(response.Status))
-	}
-	if err == nil && !stop() {
-		err = context.Cause(ctx)
-	}
+	far, err := Connect(ctx, conn, c.upstream, c.request.Host.Authority(c.request.Port))
 	if err != nil {
-		conn.Close()
 		return nil, c.upstreamFailed(err)
-	}
-	if early, _ := reader.Peek(reader.Buffered()); len(early) > 0 {
-		return &prefixed{far, slices.Clone(early)}, nil
 	}
 	return far, nil
 }
-
-// prefixed is a connection of which some bytes were read already.
-type prefixed struct {
-	net.Conn
-	early []byte
-}
-
-// Read implements io.Reader.
-func (p *prefixed) Read(b []byte) (int, error) {
-	if len(p.early) > 0 {
-		n := copy(b, p.early)
-		p.early = p.early[n:]
-		return n, nil
-	}
-	return p.Conn.Read(b)
-}
-
-// CloseWrite tells the other side that no more bytes come.
-func (p *prefixed) CloseWrite() error { return closeWrite(p.Conn) }
 
 // live puts the connection into the table of those that Update judges again, unless it is refused by now.
 func (c *connection) live(cut func()) error {

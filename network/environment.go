@@ -1,11 +1,13 @@
 package network
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
 	"net/url"
 	"path"
+	"regexp"
 	"strings"
 )
 
@@ -17,9 +19,9 @@ type Environment struct {
 	// LoopbackByProxy says that a rule lets commands reach the loopback addresses of the host (hosts.Rules.OpensLoopback), so that
 	// these go to the proxy. Otherwise they are the command's own, and go past it.
 	LoopbackByProxy bool
-	// Connect is the command by which ssh reaches a host through the proxy in ALL_PROXY, as ssh's ProxyCommand has it, with %h and %p
-	// for the host and the port; empty if there is none where the command runs.
-	Connect string
+	// Program is the path of the program execbus where the command runs, by which git's ssh reaches a host through the proxy; empty
+	// if there is none. A path with other characters than letters, digits, spaces and /._+@- is not used.
+	Program string
 }
 
 // proxied are the variables that name a proxy for HTTP and for TLS, of programs in general and of some that have their own.
@@ -37,15 +39,18 @@ var unproxied = []string{"NO_PROXY", "no_proxy", "NPM_CONFIG_NOPROXY", "BUNDLE_N
 var authorities = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
 	"CARGO_HTTP_CAINFO", "PIP_CERT", "NPM_CONFIG_CAFILE", "BUNDLE_SSL_CA_CERT"}
 
-// Variables are the variables of a command that make its programs use the proxy. host is the environment of the user, in the form
-// of os.Environ: the user's certificates are kept, and options of Java and ssh are added to. The user's own proxies and exceptions
-// are not for a command, which reaches nothing but this proxy; Options.Upstream is where they go. A JVM prints a line about
-// JAVA_TOOL_OPTIONS.
-func (e Environment) Variables(host []string) map[string]string {
-	users := map[string]string{}
-	for _, entry := range host {
+// Variables are the variables of a command that make its programs use the proxy. users is what the user has set, in the form of
+// os.Environ, of which the last entry with a name counts: certificates are kept, and options of Java and ssh are added to. The
+// user's own proxies and exceptions are not for a command, which reaches nothing but this proxy; Options.Upstream is where they go.
+//
+// A JVM prints a line about JAVA_TOOL_OPTIONS on its standard error, and shows no credential. GIT_SSH_COMMAND takes the place of
+// core.sshCommand in git's configuration; it is left alone where git starts some other program than ssh. ssh itself reads no
+// variable: ssh -o ProxyCommand="execbus connect %h %p" does by hand what git does.
+func (e Environment) Variables(users []string) map[string]string {
+	has := map[string]string{}
+	for _, entry := range users {
 		name, value, _ := strings.Cut(entry, "=")
-		users[name] = value
+		has[name] = value
 	}
 	all := map[string]string{"NODE_USE_ENV_PROXY": "1", "ELECTRON_GET_USE_PROXY": "1"}
 	set := func(names []string, value string) {
@@ -61,12 +66,12 @@ func (e Environment) Variables(host []string) map[string]string {
 	}
 	set(unproxied, past)
 	for _, name := range authorities {
-		if value := users[name]; value != "" {
+		if value := has[name]; value != "" {
 			all[name] = value
 		}
 	}
-	all["JAVA_TOOL_OPTIONS"] = strings.TrimSpace(users["JAVA_TOOL_OPTIONS"] + " " + e.java(javaPast))
-	maps.Copy(all, e.ssh(users["GIT_SSH_COMMAND"]))
+	all["JAVA_TOOL_OPTIONS"] = strings.TrimSpace(has["JAVA_TOOL_OPTIONS"] + " " + e.java(javaPast))
+	maps.Copy(all, e.ssh(has))
 	return all
 }
 
@@ -82,15 +87,18 @@ func (e Environment) java(past string) string {
 	return strings.Join(options, " ") + " -Dhttp.nonProxyHosts=" + past
 }
 
+// safe matches a path that means the same in a shell's double quotes, and in ssh's configuration.
+var safe = regexp.MustCompile(`^/[A-Za-z0-9/._+@ -]*$`)
+
 // ssh makes git's ssh connect through the proxy, unless the user has git start some other program.
-func (e Environment) ssh(users string) map[string]string {
-	command := users
-	if command == "" {
-		command = "ssh"
-	}
-	first, _, _ := strings.Cut(command, " ")
-	if e.Connect == "" || strings.Contains(e.Connect, "'") || path.Base(first) != "ssh" {
+func (e Environment) ssh(has map[string]string) map[string]string {
+	command := cmp.Or(has["GIT_SSH_COMMAND"], has["GIT_SSH"], "ssh")
+	if has["GIT_SSH_COMMAND"] == "" && strings.Contains(command, " ") { // GIT_SSH is a path, not a command
 		return nil
 	}
-	return map[string]string{"GIT_SSH_COMMAND": command + " -o ProxyCommand='" + e.Connect + "'"}
+	first, _, _ := strings.Cut(command, " ")
+	if !safe.MatchString(e.Program) || path.Base(first) != "ssh" {
+		return nil
+	}
+	return map[string]string{"GIT_SSH_COMMAND": command + ` -o ProxyCommand='"` + e.Program + `" connect %h %p'`}
 }

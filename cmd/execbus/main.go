@@ -4,6 +4,7 @@
 //	execbus serve                                             run processes for other programs and other machines
 //	execbus run --sandbox read-only -- ls                     run one command in a sandbox
 //	execbus patch < change.patch                              apply a patch to files
+//	execbus connect github.com 22                             connect through a proxy: a ProxyCommand for ssh
 //	execbus doctor                                            show what can be enforced on this machine
 //	execbus policy check --rules default.rules -- git push    show which rule decides about a command, and why
 //	execbus warden                                            print the path of this program, for Options.Warden
@@ -42,6 +43,7 @@ var commands = []subcommand{
 	{"run", "run one command in a sandbox", runCommand},
 	{"patch recover", "settle what killed programs have left of patches", recoverPatches},
 	{"patch", "apply a patch to files", applyPatch},
+	{"connect", "connect to a host through a proxy, for ssh", connect},
 	{"doctor", "show what can be enforced on this machine, and what to change", doctor},
 	{"policy check", "show which rule decides about a command, and why", policyCheck},
 	{"warden", "print the path of this program, for Options.Warden", wardenPath},

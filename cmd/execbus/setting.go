@@ -47,7 +47,7 @@ type config struct {
 	tty                                        *bool // nil: if the caller is on a terminal
 	json, check                                bool
 	noLoginShell, hideShell, detach, withOwner bool
-	http, tokenFile                            string
+	http, tokenFile, proxy                     string
 	noAuth                                     bool
 	listen, tlsCert, tlsKey, clientCA          string
 	fileRoots                                  []string
@@ -127,6 +127,8 @@ var settings = []setting{
 	{name: "client-ca", commands: "serve", value: "FILE", path: true,
 		meaning: "certificate authorities in PEM: admit clients with a certificate from one of them; they need a token only with --token-file",
 		set:     one(func(c *config, s string) error { c.clientCA = s; return nil })},
+	{name: "proxy", commands: "connect", value: "URL", initial: "that of the proxy variables",
+		meaning: "the proxy to connect through, to whatever host", set: one(func(c *config, s string) error { c.proxy = s; return nil })},
 	{name: "max-processes", commands: "serve", value: "N", initial: strconv.Itoa(execserver.DefaultMaxProcesses),
 		meaning: "how many processes of one client may live at a time", set: one(setMaxProcesses)},
 	{name: "file-root", commands: "serve", value: "DIR", several: true, path: true, initial: "all files, or none with --sandbox",

@@ -74,7 +74,11 @@ func (c *config) start(std streams) (*execbus.Runtime, error) {
 	if len(c.rules) == 0 && amendments != "" {
 		_ = os.MkdirAll(filepath.Dir(filepath.Dir(amendments)), 0o700) // so that a rule has a place; an error is reported when one is written
 	}
-	rt, err := execbus.Start(execbus.Options{Rules: all, AmendmentFile: amendments})
+	self, err := os.Executable()
+	if err != nil {
+		self = "" // the one in PATH
+	}
+	rt, err := execbus.Start(execbus.Options{Rules: all, AmendmentFile: amendments, Program: self})
 	if err != nil {
 		return nil, err
 	}
