@@ -29,7 +29,6 @@ type Start struct {
 	TTY       bool       // Files[0] becomes the controlling terminal
 	Keep      bool
 	Grace     time.Duration
-	Sandbox   Enclosure // nil for none
 	Limits    messages.Limits
 	// Exited and TreeEnded are called once each, in this order, from any goroutine. If the leader left processes behind,
 	// Background is called between them with their number. They do not block.
@@ -97,7 +96,7 @@ func prepare(launch Launch, program string) Start {
 	}
 	return Start{Program: program, Argv: argv, Env: launch.Env, Dir: launch.Dir, TTY: launch.TTY,
 		Keep: launch.OnLeaderExit == messages.LeaderExitKeepsTree, Grace: grace,
-		Sandbox: launch.Sandbox, Limits: launch.Limits}
+		Limits: launch.Limits}
 }
 
 // startError turns the error of a starter into a sentence.

@@ -200,6 +200,18 @@
 // command with that grant starts if no other isolated command runs there, and is refused otherwise, because the others could
 // write what it makes. A person who removes the link and makes a repository lets the commands that run then write to it.
 //
+// # How a start goes
+//
+// Each of these asks only those below it, and is not asked again:
+//
+//	this package     says what is enforced of the policy, which was computed with it, and of the limits; else refuses the launch
+//	ptyio            checks the launch, finds the program, and makes the pipes or the terminal
+//	internal/paths   looks whether the paths of the policy still lead where they did
+//	internal/host    has a warden that equals this process; makes a control group, and a Landlock rule set for a terminal
+//	internal/wire    carries the request
+//	internal/warden  finds the plan that it was told of before, and a thread with its filter
+//	internal/birth   clones, restricts the child, and executes the program
+//
 // # How commands are confined
 //
 // A confined child gives up all capabilities and enters a Landlock domain of its own before it executes anything. It

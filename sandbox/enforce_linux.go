@@ -40,7 +40,7 @@ func (e *enclosure) unisolatable() *messages.Missing {
 	if errno := confine.Filters(); errno != 0 {
 		return failedStep("isolation", "seccomp", "seccomp", errno)
 	}
-	err, _ := isolate.Probe(!e.found.Plan.Network)
+	err, _ := isolate.Probe(!e.Plan.Network)
 	if err == nil {
 		return nil
 	}
@@ -64,16 +64,16 @@ func (e *enclosure) isolated() messages.Enforcement {
 		r.Mechanisms = slices.Delete(r.Mechanisms, 1, 2)
 		r.Missing = append(r.Missing, *failedStep("a second restriction of files", "Landlock", "landlock_create_ruleset", kernel.Errno))
 	}
-	if _, err := isolate.Probe(!e.found.Plan.Network); err != nil {
+	if _, err := isolate.Probe(!e.Plan.Network); err != nil {
 		r.Missing = append(r.Missing, messages.Missing{What: "hiding of other processes' names", Why: "the kernel gives no /proc of its own: " + err.Error()})
 	}
-	if len(e.found.Plan.Sockets) > 0 && kernel.ABI < unixSockets { // a filter cannot tell one from another
+	if len(e.Plan.Sockets) > 0 && kernel.ABI < unixSockets { // a filter cannot tell one from another
 		r.Missing = append(r.Missing, needsABI("protection of unix sockets that are not listed", unixSockets))
 	}
-	if len(e.found.Plan.Sockets) > 0 && e.found.Plan.Network && kernel.ABI < abstracts {
+	if len(e.Plan.Sockets) > 0 && e.Plan.Network && kernel.ABI < abstracts {
 		r.Missing = append(r.Missing, needsABI("protection of abstract unix sockets", abstracts))
 	}
-	r.Missing = append(r.Missing, e.found.Gaps...)
+	r.Missing = append(r.Missing, e.Gaps...)
 	return r
 }
 
@@ -106,18 +106,18 @@ func failedStep(what, mechanism, step string, errno unix.Errno) *messages.Missin
 
 // confined returns the part of the plan that Landlock and seccomp enforce. isolation says why it is not isolated.
 func (e *enclosure) confined(isolation messages.Missing) messages.Enforcement {
-	kernel, plan := confine.Kernel(), e.found.Plan
+	kernel, plan := confine.Kernel(), e.Plan
 	r := messages.Enforcement{Level: messages.AssuranceConfined, LandlockABI: kernel.ABI,
 		Mechanisms: []string{"landlock", "seccomp", "no_new_privs", "capabilities"}}
 	miss := func(what, why string) {
 		r.Missing = append(r.Missing, messages.Missing{What: what, Why: why, Step: isolation.Step, Errno: isolation.Errno})
 	}
-	if name := e.found.Protects(); name != "" {
+	if name := e.Protects(); name != "" {
 		miss("protection of "+name+" and others like it", isolation.Why)
 	} else if plan.Writes() {
 		miss("protection of names that do not exist yet", isolation.Why)
 	}
-	if path := e.found.Denies(); path != "" {
+	if path := e.Denies(); path != "" {
 		miss("denial to read "+path, isolation.Why)
 	}
 	miss("hiding of other processes", isolation.Why)
@@ -134,7 +134,7 @@ func (e *enclosure) confined(isolation messages.Missing) messages.Enforcement {
 	if len(plan.Sockets) > 0 && kernel.ABI < unixSockets {
 		r.Missing = append(r.Missing, needsABI("use of the listed sockets", unixSockets))
 	}
-	r.Missing = append(r.Missing, e.found.Gaps...)
+	r.Missing = append(r.Missing, e.Gaps...)
 	return r
 }
 
@@ -157,17 +157,17 @@ func (e *enclosure) least() (least messages.Assurance, because string) {
 	if least = e.confinement.Least; least != "" {
 		return least, ""
 	}
-	if name := e.found.Protects(); name != "" {
+	if name := e.Protects(); name != "" {
 		return messages.AssuranceIsolated, name + " lies where commands can write, and must stay as it is"
 	}
-	if path := e.found.Denies(); path != "" {
+	if path := e.Denies(); path != "" {
 		return messages.AssuranceIsolated, path + " must not be read"
 	}
 	return messages.AssuranceConfined, ""
 }
 
 // proxied reports whether the commands reach named hosts only, through a proxy.
-func (e *enclosure) proxied() bool { return e.found.Plan.Proxied && !e.found.Plan.Network }
+func (e *enclosure) proxied() bool { return e.Plan.Proxied && !e.Plan.Network }
 
 // tooLittle returns a refusal. It says what is missing, why, and which level would accept it.
 func (e *enclosure) tooLittle(best messages.Enforcement, least messages.Assurance, because string) error {

@@ -48,7 +48,7 @@ func probeTasks() Mechanism {
 
 func probeNamespaces() Mechanism {
 	m := Mechanism{Name: "namespaces", Enforces: "protected names, denied reads, hiding of other processes"}
-	if why := (&enclosure{spawner: &spawner{}, found: &paths.Found{}}).unisolatable(); why != nil {
+	if why := (&enclosure{spawner: &spawner{}, Found: &paths.Found{}}).unisolatable(); why != nil {
 		m.Why, m.Change = why.Why, namespacesAdvice()
 		if born := unborn(); born != nil {
 			m.Why, m.Change = born.Why, "use a machine of this architecture"

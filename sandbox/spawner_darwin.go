@@ -19,10 +19,18 @@ func newSpawner(Options) (ptyio.Spawner, error) { return &spawner{host.NewDirect
 
 // Spawn implements ptyio.Spawner.
 func (s *spawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
-	if _, err := s.Can(launch); err != nil {
+	enforced, err := s.Can(launch)
+	if err != nil {
 		return nil, err
 	}
-	return ptyio.Spawn(ctx, launch, s.direct)
+	within := host.Within{By: s.direct}
+	if launch.Sandbox != nil || launch.Limits != (messages.Limits{}) {
+		within.Enforced = &enforced
+	}
+	if own, is := launch.Sandbox.(*seatbelted); is {
+		within.Enclosure = &own.made
+	}
+	return ptyio.Spawn(ctx, launch, within)
 }
 
 // Resolver implements ptyio.Spawner.
@@ -36,8 +44,13 @@ func (s *spawner) Close() error { return s.direct.Close() }
 
 // seatbelted is an enclosure that the system's own sandbox enforces.
 type seatbelted struct {
+	*paths.Found
 	confinement ptyio.Confinement
-	found       *paths.Found
+	made        host.Enclosure
+}
+
+func newSeatbelted(c ptyio.Confinement, found *paths.Found) *seatbelted {
+	return &seatbelted{found, c, host.Enclosure{Profile: seatbelt.Write(seatbelt.RulesOf(&found.Plan))}}
 }
 
 // Enclose implements ptyio.Spawner.
@@ -47,7 +60,7 @@ func (*spawner) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure
 	if err != nil {
 		return nil, err
 	}
-	return &seatbelted{c, found}, nil
+	return newSeatbelted(c, found), nil
 }
 
 // Confinement implements ptyio.Enclosure.
@@ -58,22 +71,12 @@ func (s *seatbelted) Widen(_ context.Context, more messages.AdditionalPermission
 	c := s.confinement
 	more = messages.Clone(more)
 	c.Additional, c.AdditionalDir = &more, dir
-	found, err := s.found.Widen(more, dir)
+	found, err := s.Found.Widen(more, dir)
 	if err != nil {
 		return nil, err
 	}
-	return &seatbelted{c, found}, nil
+	return newSeatbelted(c, found), nil
 }
-
-// Enforces is what is enforced for its commands.
-func (s *seatbelted) Enforces() messages.Enforcement {
-	enforced := seatbeltEnforces
-	enforced.Missing = slices.Concat(enforced.Missing, s.found.Gaps)
-	return enforced
-}
-
-// Check implements ptyio.Enclosure.
-func (s *seatbelted) Check() error { return s.found.Check() }
 
 // Release implements ptyio.Enclosure: nothing is held.
 func (*seatbelted) Release() {}
@@ -81,7 +84,7 @@ func (*seatbelted) Release() {}
 // Can implements ptyio.Spawner.
 func (*spawner) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 	if launch.Sandbox == nil {
-		return host.Limited(messages.Enforcement{Level: messages.AssuranceNone}, launch.Limits)
+		return limited(messages.Enforcement{Level: messages.AssuranceNone}, launch.Limits)
 	}
 	if c := launch.Sandbox.Confinement(); c.Proxy != nil && !c.Policy.NetworkAccess {
 		return messages.Enforcement{}, unsupported("sandbox", "the commands may talk to named hosts only, which takes the namespaces of Linux; give them no network or all of it")
@@ -97,7 +100,9 @@ func (*spawner) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 	if !ok {
 		return messages.Enforcement{}, unsupported("sandbox", "it was made for another way of starting programs; set the policy again")
 	}
-	return host.Limited(own.Enforces(), launch.Limits)
+	enforced := seatbeltEnforces
+	enforced.Missing = slices.Concat(enforced.Missing, own.Gaps)
+	return limited(enforced, launch.Limits)
 }
 
 // seatbeltEnforces claims less than the profile contains, because the profile has never been tried on macOS.
@@ -106,9 +111,4 @@ var seatbeltEnforces = messages.Enforcement{Level: messages.AssuranceConfined, M
 
 func unsupported(subject, detail string) error {
 	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: subject, Detail: detail}
-}
-
-// Command implements host.Enclosure.
-func (s *seatbelted) Command(program string, arguments []string) []string {
-	return seatbelt.Write(seatbelt.RulesOf(&s.found.Plan)).Argv(program, arguments...)
 }

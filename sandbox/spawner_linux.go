@@ -2,26 +2,29 @@ package sandbox
 
 import (
 	"context"
+	"net"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/execbus/execbus/internal/reexec"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/confine"
 	"github.com/execbus/execbus/sandbox/internal/host"
 )
 
 // spawner lets its starter start the launches that can be enforced.
 type spawner struct {
 	starter interface {
-		ptyio.Starter
+		Enclose(*confine.Plan, []*os.File, confine.Level, func(net.Listener)) (*host.Enclosure, error)
+		Start(context.Context, host.Start) (ptyio.Leader, error)
+		Forget(*host.Enclosure)
 		Ready(context.Context) error
 		Refresh()
-		Forget(host.Enclosure)
 		Close() error
 	}
 	unisolated string // why it isolates nothing although the kernel could; empty if there is no reason
-	readable   readable
 }
 
 // needsWarden says why some spawners isolate nothing.
@@ -52,8 +55,13 @@ func newSpawner(o Options) (ptyio.Spawner, error) {
 
 // Spawn refuses a launch that cannot be enforced before it looks for the program.
 func (s *spawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, error) {
-	if _, err := s.Can(launch); err != nil {
+	enforced, err := s.Can(launch)
+	if err != nil {
 		return nil, err
+	}
+	within := host.Within{By: s.starter}
+	if launch.Sandbox != nil || launch.Limits != (messages.Limits{}) {
+		within.Enforced = &enforced
 	}
 	if e, is := launch.Sandbox.(*enclosure); is {
 		if err := e.use(); err != nil {
@@ -61,14 +69,15 @@ func (s *spawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 		}
 		defer e.unuse()
 		launch.Env = e.tell(launch.Env)
+		within.Enclosure = e.made
 	}
-	return ptyio.Spawn(ctx, launch, s.starter)
+	return ptyio.Spawn(ctx, launch, within)
 }
 
 // Can implements ptyio.Spawner.
 func (*spawner) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 	if launch.Sandbox == nil {
-		return host.Limited(messages.Enforcement{Level: messages.AssuranceNone}, launch.Limits)
+		return limited(messages.Enforcement{Level: messages.AssuranceNone}, launch.Limits)
 	}
 	e, ok := launch.Sandbox.(*enclosure)
 	if !ok {
@@ -78,7 +87,7 @@ func (*spawner) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 	if e.refused != nil {
 		return e.enforced, e.refused
 	}
-	return host.Limited(e.enforced, launch.Limits)
+	return limited(e.enforced, launch.Limits)
 }
 
 // networkOff tells programs that they need not try the network.
@@ -86,7 +95,7 @@ const networkOff = "EXECBUS_SANDBOX_NETWORK_DISABLED="
 
 // tell returns an environment that tells the command whether the policy forbids all of the network, even if the request says otherwise.
 func (e *enclosure) tell(env []string) []string {
-	if e.found.Plan.Network || e.proxied() {
+	if e.Plan.Network || e.proxied() {
 		return env
 	}
 	env = slices.DeleteFunc(slices.Clone(env), func(variable string) bool { return strings.HasPrefix(variable, networkOff) })
@@ -106,8 +115,4 @@ func (s *spawner) Ready(ctx context.Context) error { return s.starter.Ready(ctx)
 func (s *spawner) Refresh() { s.starter.Refresh() }
 
 // Close implements ptyio.Spawner.
-func (s *spawner) Close() error {
-	err := s.starter.Close()
-	s.readable.close()
-	return err
-}
+func (s *spawner) Close() error { return s.starter.Close() }

@@ -10,6 +10,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/seatbelt"
 )
 
 // Direct forks from the host. Without pidfds and /proc a tree is the leader's process group here, and a waiting leader
@@ -24,21 +25,15 @@ type Direct struct {
 func NewDirect() *Direct { return &Direct{trees: map[*groupLeader]struct{}{}} }
 
 // Enclosure is what a start needs of its sandbox.
-type Enclosure interface {
-	ptyio.Enclosure
-	Enforces() messages.Enforcement
-	// Command is the command line that runs a program in the sandbox. It begins with the program to execute.
-	Command(program string, arguments []string) []string
-}
+type Enclosure struct{ Profile seatbelt.Profile }
 
-// Start implements ptyio.Starter.
-func (d *Direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
+// Start starts a leader.
+func (d *Direct) Start(ctx context.Context, start Start) (ptyio.Leader, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	enclosure, _ := start.Sandbox.(Enclosure)
-	if enclosure != nil {
-		start.Argv = enclosure.Command(start.Program, start.Argv[1:])
+	if e := start.Enclosure; e != nil {
+		start.Argv = e.Profile.Argv(start.Program, start.Argv[1:]...)
 		start.Program = start.Argv[0]
 	}
 	files := make([]int, len(start.Files))
@@ -64,9 +59,9 @@ func (d *Direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, er
 	if err != nil {
 		return nil, err
 	}
-	l := &groupLeader{pid: pid, enclosure: enclosure, exited: make(chan struct{}), ended: make(chan struct{})}
+	l := &groupLeader{pid: pid, enforced: start.Enforced, exited: make(chan struct{}), ended: make(chan struct{})}
 	d.trees[l] = struct{}{}
-	go d.watch(l, start)
+	go d.watch(l, start.Start)
 	return l, nil
 }
 
@@ -116,7 +111,7 @@ func (d *Direct) Close() error {
 
 type groupLeader struct {
 	pid           int
-	enclosure     Enclosure // nil for none
+	enforced      *messages.Enforcement // nil if nothing had to be enforced
 	exited, ended chan struct{}
 	killer        sync.Once
 }
@@ -154,10 +149,4 @@ func (l *groupLeader) EndTree(grace time.Duration) {
 func (*groupLeader) Prompt() {}
 
 // Enforced implements ptyio.Leader.
-func (l *groupLeader) Enforced() *messages.Enforcement {
-	if l.enclosure == nil {
-		return nil
-	}
-	enforced := l.enclosure.Enforces()
-	return &enforced
-}
+func (l *groupLeader) Enforced() *messages.Enforcement { return l.enforced }

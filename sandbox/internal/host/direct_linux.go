@@ -21,14 +21,17 @@ import (
 const closeGrace = 500 * time.Millisecond
 
 // Direct starts leaders by forking from the host. It is safe for concurrent use.
-type Direct struct{ forest *tree.Forest }
+type Direct struct {
+	readable
+	forest *tree.Forest
+}
 
 // NewDirect returns a starter without trees.
 func NewDirect() *Direct { return &Direct{forest: tree.NewForest()} }
 
-// Start implements ptyio.Starter.
-func (d *Direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
-	bounds, err := bind(&start)
+// Start starts a leader.
+func (d *Direct) Start(ctx context.Context, start Start) (ptyio.Leader, error) {
+	bounds, err := bind(&start.Start)
 	if err != nil {
 		return nil, err
 	}
@@ -41,49 +44,42 @@ func (d *Direct) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, er
 	return leader, nil
 }
 
-func (d *Direct) start(ctx context.Context, start ptyio.Start, bounds *bounds) (ptyio.Leader, error) {
+func (d *Direct) start(ctx context.Context, start Start, bounds *bounds) (ptyio.Leader, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if procs.Foreign() {
 		return nil, errForeign()
 	}
-	e, level := enclosed(start)
 	var rules *os.File
-	var plan *confine.Plan
-	switch level {
+	switch levelOf(start.Enclosure) {
 	case confine.Isolated: // the enclosure was made when there was still to be a warden
 		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox", Enforceable: messages.AssuranceConfined,
 			Detail: "commands are isolated by a warden, and this program cannot be executed as one; accept the least assurance \"confined\""}
 	case confine.Confined:
-		var terminal *os.File
-		if start.TTY {
-			terminal = start.Files[0]
-		}
-		var err error
-		if rules, err = e.Ruleset(terminal); err != nil {
-			return nil, err
-		}
-		if start.TTY {
+		if rules = start.Enclosure.rules; start.TTY {
+			var err error
+			if rules, err = start.Enclosure.withTerminal(start.Files[0]); err != nil {
+				return nil, err
+			}
 			defer rules.Close()
 		}
-		plan, _ = e.Plan()
 	}
 	var leader *tree.Tree
 	err := wire.Hold(append(start.Files[:len(start.Files):len(start.Files)], rules), func(fds []int) (err error) {
 		last := len(fds) - 1
 		var confining []birth.Step
-		if plan != nil {
-			confining = confine.Alone(fds[last], confine.KindOf(plan))
+		if rules != nil {
+			confining = confine.Alone(fds[last], confine.KindOf(start.Enclosure.plan))
 		}
-		leader, err = d.fork(start, fds[:last], bounds, confining)
+		leader, err = d.fork(start.Start, fds[:last], bounds, confining)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	go leader.Watch()
-	return directLeader{leader, enforced(e, start.Limits), os.Getpid(), &listening{}}, nil
+	return directLeader{leader, start.Enforced, os.Getpid(), &listening{}}, nil
 }
 
 func (d *Direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birth.Step) (*tree.Tree, error) {
@@ -123,12 +119,13 @@ func (*Direct) Ready(context.Context) error { return nil }
 // Refresh does nothing: leaders inherit from this process itself.
 func (*Direct) Refresh() {}
 
-// Forget does nothing: nobody was told of an enclosure.
-func (*Direct) Forget(Enclosure) {}
+// Forget says that no start will use an enclosure any more.
+func (*Direct) Forget(e *Enclosure) { e.close() }
 
 // Close ends all trees and waits for their ends.
 func (d *Direct) Close() error {
 	d.forest.EndAll(closeGrace)
+	d.readable.close()
 	return nil
 }
 

@@ -1,14 +1,17 @@
 // Package host is the host's side of a start: it turns the start of a launch into a leader, either by a warden or by forking itself.
 //
-//	starter := host.NewWardens(host.Options{})    // or host.NewDirect()
-//	child, err := ptyio.Spawn(ctx, launch, starter) // calls Start with the program and the child's descriptors
+//	starter := host.NewWardens(host.Options{})                 // or host.NewDirect()
+//	enclosure, err := starter.Enclose(plan, files, level, nil) // once for a policy: opens what its commands can use
+//	child, err := ptyio.Spawn(ctx, launch, host.Within{Enclosure: enclosure, Enforced: enforced, By: starter})
 //	...
-//	err = starter.Close()                           // every tree has ended
+//	starter.Forget(enclosure)                                  // no start uses it
+//	err = starter.Close()                                      // every tree has ended
 //
-// A start by a warden goes like this:
+// Package ptyio calls Start with the program and the child's descriptors. From then on a start asks nobody above: what is enforced was
+// decided before. By a warden it goes like this:
 //
 //	Wardens.Start    compares this process with its warden, which is replaced if rights or limits differ
-//	process.start    makes a control group for limits, gets a rule set, tells the warden of a new plan
+//	process.start    makes a control group for limits, tells the warden of a new plan, makes a rule set for a terminal
 //	wire.Outbox      carries the request; package warden is the other side
 //	process.serve    reads the replies: started or failed, exited, ended
 //

@@ -1,48 +1,108 @@
 package host
 
 import (
+	"net"
 	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
-// Enclosure is what a start needs of its sandbox. It stays as it is until the start has returned.
-type Enclosure interface {
-	ptyio.Enclosure
-	Enforces() messages.Enforcement
-	// Plan is what a warden is told once, with the descriptors that it refers to.
-	Plan() (*confine.Plan, []*os.File)
-	// Ruleset returns a Landlock rule set for a start on a terminal, which the caller closes, or, if the terminal is nil, the one
-	// that all other starts share.
-	Ruleset(terminal *os.File) (*os.File, error)
+// Enclosure is a policy as the starts of its commands need it: all that does not depend on the command was computed before. It does not
+// change.
+type Enclosure struct {
+	plan  *confine.Plan
+	files []*os.File // the descriptors that the plan refers to
+	level confine.Level
+	proxy func(net.Listener)
+	// The rest is for confined commands: what all of them can use, and the rule set of those without a terminal.
+	readable *readable
+	rules    *os.File
 }
 
-// enclosed returns the enclosure of a start and how much of it is enforced; nil and confine.None for none.
-func enclosed(start ptyio.Start) (Enclosure, confine.Level) {
-	e, is := start.Sandbox.(Enclosure)
+// Enclose makes an enclosure that a starter with this readable enforces. Files and plan must stay as they are until the enclosure is
+// forgotten. It may block for as long as the file systems at the top do.
+func (r *readable) Enclose(plan *confine.Plan, files []*os.File, level confine.Level, proxy func(net.Listener)) (*Enclosure, error) {
+	e := &Enclosure{plan: plan, files: files, level: level, proxy: proxy, readable: r}
+	if level != confine.Confined {
+		return e, nil
+	}
+	if err := r.refresh(); err != nil {
+		return nil, err
+	}
+	var err error
+	if e.rules, err = e.ruleset(); err != nil {
+		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "confine", Subject: "sandbox policy",
+			Detail: "the kernel makes no Landlock rule set for it (" + err.Error() + "); let the host open more files, or allow fewer paths"}
+	}
+	return e, nil
+}
+
+// close closes what Enclose has opened.
+func (e *Enclosure) close() { _ = e.rules.Close() } // or there is none
+
+// levelOf is how much of an enclosure is enforced.
+func levelOf(e *Enclosure) confine.Level {
+	if e == nil {
+		return confine.None
+	}
+	return e.level
+}
+
+// withTerminal makes a rule set for a command on a terminal, which may use that one and no other.
+func (e *Enclosure) withTerminal(terminal *os.File) (rules *os.File, err error) {
+	if rules, err = e.ruleset(); err != nil {
+		return nil, landlockError(err)
+	}
+	err = wire.Hold([]*os.File{rules, terminal}, func(fds []int) error {
+		return confine.Allow(fds[0], confine.Allowed{FD: fds[1], Rights: confine.UseDevice})
+	})
+	if err != nil {
+		_ = rules.Close()
+		return nil, landlockError(err)
+	}
+	return rules, nil
+}
+
+// ruleset makes a rule set of the paths that every command may use and those that this plan allows.
+func (e *Enclosure) ruleset() (file *os.File, err error) {
+	err = wire.Hold(e.files, func(fds []int) error {
+		return e.readable.use(func(everything, entries []confine.Allowed) error {
+			rules := slices.Clone(everything)
+			for _, p := range e.plan.Rules {
+				switch {
+				case p.Access != confine.Write || p.File < 0, p.Path == "/dev":
+				case p.Path == "/":
+					rules = append(rules, entries...)
+				case p.Directory:
+					rules = append(rules, confine.Allowed{FD: fds[p.File], Rights: confine.WriteDirectory})
+				default:
+					rules = append(rules, confine.Allowed{FD: fds[p.File], Rights: confine.WriteFile})
+				}
+			}
+			for _, p := range e.plan.Sockets {
+				rules = append(rules, confine.Allowed{FD: fds[p.File], Rights: confine.Connect})
+			}
+			fd, err := confine.Ruleset(confine.Kernel().ABI, e.plan.Network, rules)
+			if err != nil {
+				return err
+			}
+			file = os.NewFile(uintptr(fd), "landlock")
+			return nil
+		})
+	})
+	return file, err
+}
+
+func landlockError(err error) error {
+	errno, is := err.(unix.Errno)
 	if !is {
-		return nil, confine.None
+		errno = unix.EIO
 	}
-	switch e.Enforces().Level {
-	case messages.AssuranceIsolated:
-		return e, confine.Isolated
-	case messages.AssuranceConfined:
-		return e, confine.Confined
-	}
-	return e, confine.None
-}
-
-// enforced returns what is enforced for a start; nil if nothing had to be enforced.
-func enforced(e Enclosure, l messages.Limits) *messages.Enforcement {
-	if e == nil && l == (messages.Limits{}) {
-		return nil
-	}
-	base := messages.Enforcement{Level: messages.AssuranceNone}
-	if e != nil {
-		base = e.Enforces()
-	}
-	held, _ := Limited(base, l) // the launch was refused if they cannot be
-	return &held
+	return &ptyio.StepError{Step: "landlock rules", Errno: errno}
 }

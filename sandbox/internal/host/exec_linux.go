@@ -49,7 +49,7 @@ func startWarden(options Options) (*process, error) {
 
 func newProcess(options Options, stderr *os.File) *process {
 	return &process{options: options, stderr: stderr, output: make(chan string, 1), ready: make(chan struct{}), gone: make(chan struct{}),
-		registering: make(chan struct{}, 1), plans: map[Enclosure]uint64{}, leaders: map[uint64]*leader{}, listeners: map[uint64]net.Listener{}}
+		registering: make(chan struct{}, 1), plans: map[*Enclosure]uint64{}, leaders: map[uint64]*leader{}, listeners: map[uint64]net.Listener{}}
 }
 
 // runtimeSettings replace settings that the host has for its own heap. One thread of a warden does nearly everything and

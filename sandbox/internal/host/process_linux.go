@@ -43,7 +43,7 @@ type process struct {
 	// mu guards the tables that the reader of replies, the starts and the watch share.
 	mu      sync.Mutex
 	nextID  uint64
-	plans   map[Enclosure]uint64 // the numbers of the plans that the warden knows
+	plans   map[*Enclosure]uint64 // the numbers of the plans that the warden knows
 	leaders map[uint64]*leader
 	// listeners are those in the networks of commands, by the number of their plan.
 	listeners map[uint64]net.Listener
@@ -100,8 +100,8 @@ func (p *process) awaitReady(ctx context.Context) error {
 const outdatedTries = 5
 
 // start requests one leader, within its limits, and waits for the answer.
-func (p *process) start(ctx context.Context, spec ptyio.Start) (ptyio.Leader, error) {
-	bounds, err := bind(&spec)
+func (p *process) start(ctx context.Context, spec Start) (ptyio.Leader, error) {
+	bounds, err := bind(&spec.Start)
 	if err != nil {
 		return nil, err
 	}
@@ -122,20 +122,19 @@ func outdated(err error) bool {
 	return is && isolate.Outdated(failed.Step, failed.Errno)
 }
 
-func (p *process) request(ctx context.Context, spec ptyio.Start, bounds *bounds) (ptyio.Leader, error) {
+func (p *process) request(ctx context.Context, spec Start, bounds *bounds) (ptyio.Leader, error) {
 	if err := p.awaitReady(ctx); err != nil {
 		return nil, err
 	}
-	request, files := p.startRequest(spec, bounds)
-	e, level := enclosed(spec)
-	if request.Level = level; level != confine.None {
+	request, files := p.startRequest(spec.Start, bounds)
+	if request.Level = levelOf(spec.Enclosure); request.Level != confine.None {
 		var err error
-		if request.Plan, err = p.number(ctx, e); err != nil {
+		if request.Plan, err = p.number(ctx, spec.Enclosure); err != nil {
 			return nil, err
 		}
 	}
-	if level == confine.Confined && spec.TTY {
-		rules, err := e.Ruleset(spec.Files[0])
+	if request.Level == confine.Confined && spec.TTY {
+		rules, err := spec.Enclosure.withTerminal(spec.Files[0])
 		if err != nil {
 			return nil, err
 		}
@@ -144,8 +143,8 @@ func (p *process) request(ctx context.Context, spec ptyio.Start, bounds *bounds)
 		files = append(files, rules)
 		request.Files = len(files)
 	}
-	l := &leader{process: p, spec: spec, plan: request.Plan, reply: make(chan error, 1), over: make(chan struct{}), enforced: enforced(e, spec.Limits)}
-	l.spec.Argv, l.spec.Env, l.spec.Files, l.spec.Sandbox = nil, nil, nil, nil // they may be large
+	l := &leader{process: p, spec: spec.Start, plan: request.Plan, reply: make(chan error, 1), over: make(chan struct{}), enforced: spec.Enforced}
+	l.spec.Argv, l.spec.Env, l.spec.Files = nil, nil, nil // they may be large
 	if err := p.enter(l); err != nil {
 		return nil, err
 	}
@@ -266,7 +265,7 @@ func (p *process) forget(l *leader) bool {
 const maxPlans = 1024
 
 // number returns the warden's number for the plan of an enclosure. It sends the plan to a warden that does not know it.
-func (p *process) number(ctx context.Context, e Enclosure) (uint64, error) {
+func (p *process) number(ctx context.Context, e *Enclosure) (uint64, error) {
 	select {
 	case p.registering <- struct{}{}: // other starts must not use the number before the plan is on its way
 		defer func() { <-p.registering }()
@@ -295,16 +294,11 @@ func (p *process) number(ctx context.Context, e Enclosure) (uint64, error) {
 	return n, nil
 }
 
-func (p *process) register(ctx context.Context, n uint64, e Enclosure) error {
-	plan, files := e.Plan()
-	register, files := &wire.Register{Plan: *plan, Ruleset: -1}, slices.Clone(files)
-	if e.Enforces().Level == messages.AssuranceConfined {
-		rules, err := e.Ruleset(nil)
-		if err != nil {
-			return err
-		}
+func (p *process) register(ctx context.Context, n uint64, e *Enclosure) error {
+	register, files := &wire.Register{Plan: *e.plan, Ruleset: -1}, slices.Clone(e.files)
+	if e.rules != nil {
 		register.Ruleset = len(files)
-		files = append(files, rules)
+		files = append(files, e.rules)
 	}
 	register.Files = len(files)
 	unsent := func(error) { p.unregister(e) } // starts that name it are refused
@@ -316,7 +310,7 @@ func (p *process) register(ctx context.Context, n uint64, e Enclosure) error {
 }
 
 // unregister forgets a plan, and returns its number; zero if the warden does not know it.
-func (p *process) unregister(e Enclosure) uint64 {
+func (p *process) unregister(e *Enclosure) uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := p.plans[e]
@@ -348,12 +342,12 @@ func (p *process) listen(plan uint64) {
 		p.unregister(e)
 		p.options.notice("running commands reach no host, not even one that rules allow, because their proxy got no socket: " + err.Error())
 	default:
-		e.Confinement().Proxy(listener)
+		e.proxy(listener)
 	}
 }
 
 // enclosureOf returns the enclosure of a plan that the warden knows. It is called with p.mu held.
-func (p *process) enclosureOf(plan uint64) Enclosure {
+func (p *process) enclosureOf(plan uint64) *Enclosure {
 	for e, n := range p.plans {
 		if n == plan {
 			return e
@@ -377,7 +371,7 @@ func (p *process) closeListeners() {
 }
 
 // withdraw tells the warden that the plan of an enclosure is no longer needed.
-func (p *process) withdraw(e Enclosure) {
+func (p *process) withdraw(e *Enclosure) {
 	if n := p.unregister(e); n != 0 {
 		go func() {
 			_ = p.out.Start(context.Background(), &wire.Request{ID: n, Withdraw: &wire.Withdraw{}}, func(error) {})

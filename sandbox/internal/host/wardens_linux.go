@@ -18,6 +18,7 @@ const maxStarts = 64
 // Wardens starts leaders by the current warden, and replaces one that has died or that differs from this process. It is safe for
 // concurrent use.
 type Wardens struct {
+	readable
 	options Options
 	starts  chan struct{} // one token for each start under way
 	closing chan struct{} // closed by Close
@@ -58,8 +59,8 @@ func (w *Wardens) recover() {
 	}
 }
 
-// Start implements ptyio.Starter.
-func (w *Wardens) Start(ctx context.Context, start ptyio.Start) (ptyio.Leader, error) {
+// Start starts a leader.
+func (w *Wardens) Start(ctx context.Context, start Start) (ptyio.Leader, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -98,12 +99,13 @@ func (w *Wardens) Ready(ctx context.Context) error {
 func (w *Wardens) Refresh() { w.stale.Store(true) }
 
 // Forget says that no start will use an enclosure any more. The message to the wardens comes after the waiting starts.
-func (w *Wardens) Forget(e Enclosure) {
+func (w *Wardens) Forget(e *Enclosure) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	for p := range w.all {
 		p.withdraw(e)
 	}
+	w.mu.Unlock()
+	e.close()
 }
 
 // warden returns the living warden, which it starts if need be, or the starter that is used instead.
@@ -171,6 +173,7 @@ func (w *Wardens) Close() error {
 	}
 	closes.Wait()
 	w.living.Wait()
+	w.readable.close()
 	return nil
 }
 

@@ -66,7 +66,7 @@ func TestAStartOnAWardenThatWasReplacedIsMadeByTheNext(t *testing.T) {
 	p, _ := connected(t)
 	close(p.ready)
 	p.dead, p.retired, p.closing = true, true, true
-	if _, err := p.start(t.Context(), ptyio.Start{}); err != errRetired {
+	if _, err := p.start(t.Context(), Start{}); err != errRetired {
 		t.Error(err)
 	}
 }
