@@ -180,6 +180,7 @@ func attacks() []attack {
 	passing("34 Host as a header of the connection", sending("GET http://good.test/ HTTP/1.1\r\nHost: good.test\r\nConnection: close, Host\r\n\r\n"), "hello from good.test")
 	passing("35 an upgrade to a websocket", sending("GET http://good.test/ HTTP/1.1\r\nHost: good.test\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n"), "HTTP/1.1 200")
 	passing("35 an upgrade to HTTP/2", sending("GET http://good.test/ HTTP/1.1\r\nHost: good.test\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\nPRI * HTTP/2.0\r\n"), "HTTP/1.1 200")
+	passing("35 a server that switches unasked", sending("GET http://good.test/switch HTTP/1.1\r\nHost: good.test\r\n\r\nfree bytes"), "HTTP/1.1 502 ")
 	one("36 HTTP/2 at once", sending("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), "400")
 	passing("36 HTTP/2 in plain text, in a tunnel", inTunnel("good.test:443", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), "closed after ")
 	passing("37 a redirect", func(r *rig) string {
@@ -397,12 +398,18 @@ func TestRevokingWhileAHostIsDialled(t *testing.T) {
 		var rest []byte
 		rest, err = io.ReadAll(conn)
 		t.Errorf("the tunnel opened: %q, %v", rest, err)
+	} else if !strings.Contains(err.Error(), "403 Forbidden") || !strings.Contains(err.Error(), "it is no longer allowed") {
+		t.Error(err)
+	}
+	r.Update(snapshotOf(t, usual...))
+	if _, code := r.socks(socksNamed("good.test", 22)); code != socksNotAllowed {
+		t.Errorf("code %d", code)
 	}
 	r.Update(snapshotOf(t, usual...))
 	if got := r.get("good.test", ""); !strings.Contains(got, "403") || !strings.Contains(got, "it is no longer allowed") {
 		t.Error(got)
 	}
-	for _, record := range r.recorded(2) {
+	for _, record := range r.recorded(3) {
 		if record.Allowed || !strings.Contains(record.Reason, "it is no longer allowed") {
 			t.Errorf("%+v", record)
 		}

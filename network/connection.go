@@ -91,10 +91,15 @@ func (p *Proxy) lookup(ctx context.Context, host hosts.Host) ([]netip.Addr, erro
 		err       error
 	}
 	answer := make(chan found, 1) // some resolvers do not heed their context
-	go func() {
-		addresses, err := p.options.Resolver.LookupNetIP(ctx, "ip", absolute(host.String()))
-		answer <- found{addresses, err}
-	}()
+	select {
+	case p.lookups <- struct{}{}:
+		go func() {
+			addresses, err := p.options.Resolver.LookupNetIP(ctx, "ip", absolute(host.String()))
+			<-p.lookups
+			answer <- found{addresses, err}
+		}()
+	case <-ctx.Done():
+	}
 	var f found
 	select {
 	case f = <-answer:
@@ -253,7 +258,7 @@ func (c *connection) end(err error) {
 	stopped := c.why
 	p.mu.Unlock()
 	if r, ok := errors.AsType[*refusal](err); ok {
-		c.record.Suggestion, c.record.Allowed = r.suggestion, false
+		c.record.Suggestion = r.suggestion
 	}
 	switch {
 	case stopped != "":

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -15,12 +16,24 @@ import (
 const flowing = 100 * time.Millisecond
 
 // flow copies until the end. While nothing comes it holds no buffer and no pipe if both are TCP connections. Once half says that
-// the other direction has ended, this one may be idle for as long as half says.
-func flow(to, from net.Conn, half func() time.Duration) (total int64, err error) {
+// the other direction has ended, this one may be idle for as long as half says. It ends, too, if the source has hung up and the destination
+// takes nothing for as long as patience says.
+func flow(to, from net.Conn, half func() time.Duration, patience time.Duration) (total int64, err error) {
+	if p, is := from.(*prefixed); is {
+		n, err := (&watched{to, p.Conn, patience}).Write(p.early)
+		if total = int64(n); err != nil {
+			return total, err
+		}
+		from = p.Conn
+	}
+	if p, is := to.(*prefixed); is {
+		to = p.Conn
+	}
 	source, ok := from.(*net.TCPConn)
 	destination, both := to.(*net.TCPConn)
 	if !ok || !both {
-		return copyBuffered(to, &bounded{from, half})
+		n, err := copyBuffered(&watched{to, from, patience}, &bounded{from, half})
+		return total + n, err
 	}
 	for {
 		bound(source, half)
@@ -31,12 +44,70 @@ func flow(to, from net.Conn, half func() time.Duration) (total int64, err error)
 		}
 		// With splice the deadline ends a copy only while nothing is in the pipe.
 		source.SetReadDeadline(time.Now().Add(flowing))
+		stop := watch(destination, source, patience)
 		n, err := destination.ReadFrom(source)
 		total += n
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
+		if abandoned := stop(); abandoned || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return total, err
 		}
 	}
+}
+
+// watch looks after a copy that may wait until the destination takes something. Every patience it looks whether the destination has taken
+// something since, or the source is still there; if not, it makes the copy fail with os.ErrDeadlineExceeded. Stop says whether it did so.
+func watch(destination, source net.Conn, patience time.Duration) (stop func() bool) {
+	var mu sync.Mutex // the timer runs in a goroutine of its own, and may be late
+	taken, stopped, abandoned := takenBy(destination), false, false
+	var timer *time.Timer
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(patience, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		before := taken
+		switch taken = takenBy(destination); {
+		case stopped:
+		case taken == before && hungUp(source):
+			abandoned = true
+			destination.SetWriteDeadline(time.Unix(1, 0))
+		default:
+			timer.Reset(patience)
+		}
+	})
+	return func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		stopped = true
+		timer.Stop()
+		return abandoned
+	}
+}
+
+// watched is a destination to which what a source has sent is written.
+type watched struct {
+	net.Conn
+	source   net.Conn
+	patience time.Duration
+}
+
+// Write implements io.Writer.
+func (w *watched) Write(b []byte) (int, error) {
+	stop := watch(w.Conn, w.source, w.patience)
+	defer stop()
+	return w.Conn.Write(b)
+}
+
+// tcp is the TCP connection below others; nil if there is none.
+func tcp(conn net.Conn) *net.TCPConn {
+	switch c := conn.(type) {
+	case *net.TCPConn:
+		return c
+	case *prefixed:
+		return tcp(c.Conn)
+	case *tls.Conn:
+		return tcp(c.NetConn())
+	}
+	return nil
 }
 
 // bound lets the next byte take its time. The end of the other direction comes at any moment: after it either half or its own

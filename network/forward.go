@@ -107,6 +107,9 @@ func (c *connection) openPlain(ctx context.Context) (net.Conn, error) {
 	return c.dial(ctx)
 }
 
+// nearKey is the key of the program's connection.
+type nearKey struct{}
+
 // exchangeKey is the key of a request's exchange.
 type exchangeKey struct{}
 
@@ -135,7 +138,8 @@ func (p *Proxy) newForward() *httputil.ReverseProxy {
 			if x.taken.Swap(true) {
 				return nil, errors.New("a request is sent once")
 			}
-			return &countingConn{x.far, x}, nil
+			near, _ := ctx.Value(nearKey{}).(net.Conn)
+			return &countingConn{watched{x.far, near, p.options.halfOpen}, x}, nil
 		},
 	}
 	return &httputil.ReverseProxy{
@@ -156,6 +160,12 @@ func (p *Proxy) newForward() *httputil.ReverseProxy {
 			r.Out.Header.Del("Upgrade")
 			r.Out.Header.Del("Connection")
 		},
+		ModifyResponse: func(r *http.Response) error {
+			if r.StatusCode == http.StatusSwitchingProtocols {
+				return errors.New("it switches to another protocol, which nobody has asked for")
+			}
+			return nil
+		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			x := of(r)
 			refusal, ok := errors.AsType[*refusal](err)
@@ -170,7 +180,7 @@ func (p *Proxy) newForward() *httputil.ReverseProxy {
 
 // countingConn counts what passes.
 type countingConn struct {
-	net.Conn
+	watched
 	exchange *exchange
 }
 
@@ -183,7 +193,7 @@ func (c *countingConn) Read(b []byte) (int, error) {
 
 // Write implements io.Writer.
 func (c *countingConn) Write(b []byte) (int, error) {
-	n, err := c.Conn.Write(b)
+	n, err := c.watched.Write(b)
 	c.exchange.sent.Add(int64(n))
 	return n, err
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Begin makes the proxy keep what a process is not allowed, until End.
+// Begin makes the proxy keep what a process is not allowed, until End. A process that has begun goes on.
 func (p *Proxy) Begin(process messages.ProcessID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.blocked[process] = nil
+	p.blocked[process] = p.blocked[process]
 }
 
 // note keeps what a process was not allowed, before the program learns of it. Of equal connections it keeps one, and no more than
@@ -41,18 +41,24 @@ func (p *Proxy) Blocked(process messages.ProcessID) []messages.Connection {
 	return slices.Clone(p.blocked[process])
 }
 
-// End ends the connections of a process that has ended, and forgets what it was not allowed.
+// End ends the connections of a process that has ended, and forgets what it was not allowed. With the last process that has begun, those
+// connections end, too, that did not say whose they are: a program that is gone need not have closed them, and not be seen to.
 func (p *Proxy) End(process messages.ProcessID) {
 	p.mu.Lock()
+	_, begun := p.blocked[process]
 	delete(p.blocked, process)
-	var left []*connection
+	last := begun && len(p.blocked) == 0
+	ending := map[*connection]string{}
 	for c := range p.live {
-		if c.request.Process == process {
-			left = append(left, c)
+		switch {
+		case c.request.Process == process:
+			ending[c] = "its process has ended"
+		case c.request.Process == 0 && last:
+			ending[c] = "the last process has ended"
 		}
 	}
 	p.mu.Unlock()
-	for _, c := range left {
-		c.stop("its process has ended")
+	for c, why := range ending {
+		c.stop(why)
 	}
 }

@@ -24,12 +24,16 @@ const (
 
 	MaxQuestions = 16 // questions that wait for an answer
 
-	maxHeader     = 64 << 10         // bytes of a request's header
-	headerTimeout = 10 * time.Second // to send a request's header, a SOCKS request, or the first TLS message
-	idleTimeout   = time.Minute      // between the requests of a connection
-	lookupTimeout = 10 * time.Second
-	dialTimeout   = 10 * time.Second // for one address
-	maxAddresses  = 16               // of one name
+	maxHeader       = 64 << 10         // bytes of a request's header
+	headerTimeout   = 10 * time.Second // to send a request's header, a SOCKS request, or the first TLS message
+	idleTimeout     = time.Minute      // between the requests of a connection
+	lookupTimeout   = 10 * time.Second
+	dialTimeout     = 10 * time.Second // for one address
+	maxAddresses    = 16               // of one name
+	maxTurnedAway   = 64               // connections that are told that there are too many; those beyond them are closed
+	turnAwayTimeout = time.Second      // for that
+
+	maxLookups = 256 // that go on, those included that nobody waits for any more
 
 	halfOpenTimeout = 5 * time.Minute // of idleness, after one side of a tunnel has closed
 )
@@ -71,6 +75,10 @@ type Proxy struct {
 	key     [32]byte // of credentials
 	server  *http.Server
 	forward *httputil.ReverseProxy
+	feed    *feed
+	feeding sync.Once // begins with the first listener
+	fed     chan struct{}
+	lookups chan struct{} // a token for each that goes on
 	ended   context.Context
 	end     context.CancelFunc
 
@@ -119,11 +127,16 @@ func New(options Options) *Proxy {
 	}
 	p.key = newKey()
 	p.ended, p.end = context.WithCancel(context.Background())
+	p.feed, p.fed = &feed{conns: make(chan net.Conn), done: p.ended.Done()}, make(chan struct{})
+	p.lookups = make(chan struct{}, maxLookups)
 	p.forward = p.newForward()
 	p.server = &http.Server{
 		Handler: http.HandlerFunc(p.serveHTTP), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		DisableGeneralOptionsHandler: true, ErrorLog: log.New(io.Discard, "", 0),
 		BaseContext: func(net.Listener) context.Context { return p.ended },
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return context.WithValue(ctx, nearKey{}, conn)
+		},
 		ConnState: func(conn net.Conn, state http.ConnState) {
 			if state == http.StateClosed {
 				p.release(conn)
@@ -143,34 +156,32 @@ func (p *Proxy) Serve(listener net.Listener) error {
 	}
 	p.listeners[listener] = true
 	p.mu.Unlock()
-	feed := &feed{conns: make(chan net.Conn), done: p.ended.Done(), address: listener.Addr()}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		p.server.Serve(feed)
-	}()
-	err := p.accept(listener, feed)
+	p.feeding.Do(func() {
+		go func() {
+			defer close(p.fed)
+			p.server.Serve(p.feed)
+		}()
+	})
+	err := p.accept(listener)
 	p.mu.Lock()
 	delete(p.listeners, listener)
 	p.mu.Unlock()
 	listener.Close()
 	if p.ended.Err() != nil {
-		<-served
+		<-p.fed
 		return nil
 	}
 	return err
 }
 
 // accept accepts. Where descriptors or memory are short it tries again, up to once a second.
-func (p *Proxy) accept(listener net.Listener, feed *feed) error {
+func (p *Proxy) accept(listener net.Listener) error {
 	pause := time.Duration(0)
 	for {
 		conn, err := listener.Accept()
 		if err == nil {
 			pause = 0
-			if p.admit(conn) {
-				go p.sort(conn, feed)
-			}
+			p.admit(conn)
 			continue
 		}
 		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
@@ -185,21 +196,50 @@ func (p *Proxy) accept(listener net.Listener, feed *feed) error {
 	}
 }
 
-// admit counts a connection, or closes it.
-func (p *Proxy) admit(conn net.Conn) bool {
+// admit counts a connection and serves it, or tells it that there are too many, or closes it.
+func (p *Proxy) admit(conn net.Conn) {
+	serve := p.sort
 	p.mu.Lock()
-	ended, full := p.ended.Err() != nil, len(p.conns) >= p.options.MaxConnections
-	if !ended && !full {
+	if len(p.conns) >= p.options.MaxConnections {
+		serve = p.turnAway
+	}
+	ended := p.ended.Err() != nil
+	admitted := !ended && len(p.conns) < p.options.MaxConnections+maxTurnedAway
+	if admitted {
 		p.conns[conn] = true
+		go serve(conn)
 	}
 	p.mu.Unlock()
-	if ended || full {
-		conn.Close()
+	if admitted {
+		return
 	}
-	if full {
-		p.recorded(messages.Connection{Began: time.Now(), Reason: "too many connections are open"})
+	conn.Close()
+	if !ended {
+		p.recorded(messages.Connection{Began: time.Now(), Reason: tooMany})
 	}
-	return !ended && !full
+}
+
+const tooMany = "too many connections are open"
+
+// turnAway tells a connection in its own protocol that there are too many.
+func (p *Proxy) turnAway(conn net.Conn) {
+	p.recorded(messages.Connection{Began: time.Now(), Reason: tooMany})
+	conn.SetDeadline(time.Now().Add(turnAwayTimeout))
+	first, err := peek(conn)
+	switch {
+	case err != nil:
+	case first == socksVersion:
+		conn.Write([]byte{socksVersion, socksNoMethod})
+	default:
+		r := &refusal{status: http.StatusServiceUnavailable, text: tooMany + "; close some, or try again later"}
+		io.WriteString(conn, r.response(""))
+	}
+	// An answer can be lost if bytes were not read when a connection is closed.
+	if closeWrite(conn) == nil {
+		io.CopyN(io.Discard, conn, maxHeader)
+	}
+	conn.Close()
+	p.release(conn)
 }
 
 // release is called once for each connection that was admitted, after it was closed.
@@ -217,7 +257,7 @@ func (p *Proxy) release(conn net.Conn) {
 }
 
 // sort looks at the first byte, which says whether the connection speaks SOCKS or HTTP.
-func (p *Proxy) sort(conn net.Conn, feed *feed) {
+func (p *Proxy) sort(conn net.Conn) {
 	conn.SetReadDeadline(time.Now().Add(headerTimeout))
 	first, err := peek(conn)
 	conn.SetReadDeadline(time.Time{})
@@ -227,17 +267,16 @@ func (p *Proxy) sort(conn net.Conn, feed *feed) {
 		p.release(conn)
 	case first == socksVersion:
 		p.serveSOCKS(conn)
-	case !feed.put(conn):
+	case !p.feed.put(conn):
 		conn.Close()
 		p.release(conn)
 	}
 }
 
-// feed is a listener from which the HTTP server gets its connections.
+// feed is a listener from which the HTTP server gets its connections, those of all listeners.
 type feed struct {
-	conns   chan net.Conn
-	done    <-chan struct{}
-	address net.Addr
+	conns chan net.Conn
+	done  <-chan struct{}
 }
 
 func (f *feed) put(conn net.Conn) bool {
@@ -263,7 +302,7 @@ func (f *feed) Accept() (net.Conn, error) {
 func (f *feed) Close() error { return nil }
 
 // Addr implements net.Listener.
-func (f *feed) Addr() net.Addr { return f.address }
+func (f *feed) Addr() net.Addr { return &net.TCPAddr{} }
 
 // Update replaces what the proxy decides from. Connections that the new snapshot does not allow are closed before Update returns;
 // connections that wait for an answer are judged again.

@@ -91,6 +91,12 @@ func (r *refusal) answer(w http.ResponseWriter, method string, record messages.C
 	})
 }
 
+// response is an answer to a connection that no HTTP server serves.
+func (r *refusal) response(authority string) string {
+	return fmt.Sprintf("HTTP/1.1 %d %s\r\nX-Proxy-Error: %s\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n%s\n",
+		r.status, http.StatusText(r.status), r.header(), r.sentence(authority))
+}
+
 func authorityOf(record messages.Connection) string {
 	if record.Port == 0 {
 		return record.Host

@@ -91,6 +91,17 @@ func newRig(t testing.TB, options Options) *rig {
 			http.Redirect(w, request, "http://evil.test/", http.StatusFound)
 			return
 		}
+		if request.URL.Path == "/switch" {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
+			io.Copy(conn, conn)
+			return
+		}
 		fmt.Fprintf(w, "hello from %s", request.Host)
 	})
 	plain, secret := httptest.NewServer(web), httptest.NewUnstartedServer(web)

@@ -43,7 +43,12 @@ func (p *Proxy) serveSOCKS(conn net.Conn) {
 	if err == nil {
 		var far net.Conn
 		if far, err = c.openWatched(conn); err == nil {
-			c.tunnel(conn, far, nil, string(socksReply(socksDone)))
+			c.tunnel(conn, far, nil, func(r *refusal) string {
+				if r != nil {
+					return string(socksReply(r.code))
+				}
+				return string(socksReply(socksDone))
+			})
 			return
 		}
 	}

@@ -40,7 +40,12 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request, request hosts.Re
 	}
 	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
 	early = slices.Clone(early)
-	go c.tunnel(near, far, early, "HTTP/1.1 200 Connection established\r\n\r\n")
+	go c.tunnel(near, far, early, func(r *refusal) string {
+		if r != nil {
+			return r.response(authorityOf(c.record))
+		}
+		return "HTTP/1.1 200 Connection established\r\n\r\n"
+	})
 }
 
 // open settles where a tunnel goes, and connects.
@@ -55,10 +60,10 @@ func (c *connection) open(ctx context.Context) (net.Conn, error) {
 }
 
 // tunnel tells the program that the tunnel is open, looks at the first bytes unless anything goes, and relays. It owns both connections.
-// early are bytes that came before.
-func (c *connection) tunnel(near, far net.Conn, early []byte, opened string) {
+// early are bytes that came before; answer says in the program's protocol that it is open, or is refused after all.
+func (c *connection) tunnel(near, far net.Conn, early []byte, answer func(*refusal) string) {
 	// The relays get goroutines of their own, whose stacks are small, because a tunnel may be idle for long.
-	if err := c.pass(near, far, early, opened); err != nil {
+	if err := c.pass(near, far, early, answer); err != nil {
 		near.Close()
 		far.Close()
 		c.end(err)
@@ -72,11 +77,16 @@ func (c *connection) tunnel(near, far net.Conn, early []byte, opened string) {
 }
 
 // pass lets the first bytes through, if they are what the tunnel may carry.
-func (c *connection) pass(near, far net.Conn, early []byte, opened string) error {
+func (c *connection) pass(near, far net.Conn, early []byte, answer func(*refusal) string) error {
 	if err := c.live(func() { near.Close(); far.Close() }); err != nil {
+		if r, is := errors.AsType[*refusal](err); is {
+			c.note(err)
+			near.SetWriteDeadline(time.Now().Add(time.Second))
+			io.WriteString(near, answer(r))
+		}
 		return err
 	}
-	if _, err := io.WriteString(near, opened); err != nil {
+	if _, err := io.WriteString(near, answer(nil)); err != nil {
 		return err
 	}
 	if c.verdict.Protocol == messages.HostHTTPS {
@@ -138,8 +148,7 @@ func (c *connection) farewell(near net.Conn, first []byte, err error) {
 	case len(first) > 0 && first[0] == recordHandshake:
 		near.Write([]byte{recordAlert, 3, 1, 0, 2, 2, 49}) // fatal: access denied
 	case slices.Contains([]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}, method):
-		text := r.sentence(authorityOf(c.record)) + "\n"
-		io.WriteString(near, "HTTP/1.1 403 Forbidden\r\nX-Proxy-Error: "+r.header()+"\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"+text)
+		io.WriteString(near, r.response(authorityOf(c.record)))
 	}
 }
 
@@ -229,7 +238,7 @@ type tunnel struct {
 
 // relay copies in one direction. The end of one direction is passed on; an error ends both. The last relay ends the tunnel.
 func (t *tunnel) relay(to, from net.Conn, count *int64) {
-	n, err := flow(to, from, t.half)
+	n, err := flow(to, from, t.half, t.proxy.options.halfOpen)
 	*count += n
 	if err == nil {
 		err = closeWrite(to)
@@ -248,7 +257,7 @@ func (t *tunnel) relay(to, from net.Conn, count *int64) {
 	t.far.Close()
 	var why error
 	if t.lapsed.Load() {
-		why = fmt.Errorf("one side closed, and then nothing came from the other for %v", t.proxy.options.halfOpen)
+		why = fmt.Errorf("one side closed, and then the other neither sent nor took anything for %v", t.proxy.options.halfOpen)
 	}
 	t.end(why)
 	t.proxy.release(t.near)

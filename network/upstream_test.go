@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // upstream is a proxy of a user. It connects every tunnel to one server, and notes what it is asked.
@@ -165,5 +166,82 @@ func TestAnUpstreamProxyWithTheUsersCertificate(t *testing.T) {
 	}
 	if got := r.get("good.test", ""); !strings.HasSuffix(got, "through the upstream proxy") {
 		t.Error(got)
+	}
+}
+
+// A tunnel through an upstream proxy that is idle holds no buffer, even if the server's first bytes came with the proxy's answer.
+func TestTunnelsThroughAnUpstreamProxyHoldNoBuffer(t *testing.T) {
+	near, program := pair(t)
+	far, server := pair(t)
+	runtime.GC()
+	runtime.GC() // what the pool has goes with the second one
+	made := 0
+	old := buffers.New
+	buffers.New = func() any { made++; return old() }
+	defer func() { buffers.New = old }()
+	ended := make(chan error, 2)
+	early := &prefixed{far, []byte("early ")}
+	never := func() time.Duration { return 0 }
+	go func() { _, err := flow(near, early, never, patience); ended <- err }()
+	go func() { _, err := flow(early, near, never, patience); ended <- err }()
+	io.WriteString(server, "late")
+	io.WriteString(program, "hello")
+	for from, want := range map[net.Conn]string{program: "early late", server: "hello"} {
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(from, got); err != nil || string(got) != want {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	program.Close()
+	server.Close()
+	next(t, ended)
+	next(t, ended)
+	if made > 0 {
+		t.Errorf("%d buffers", made)
+	}
+}
+
+// pair are the two ends of a connection.
+func pair(t *testing.T) (a, b net.Conn) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if a, err = net.Dial("tcp", listener.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = listener.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close(); b.Close() })
+	return a, b
+}
+
+// The answer of an upstream proxy is bounded, and so is the time in which it comes.
+func TestAnUpstreamProxyWhoseAnswerHasNoEnd(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
+		for err == nil {
+			_, err = io.WriteString(conn, "A: "+strings.Repeat("a", 1<<10)+"\r\n")
+		}
+	}()
+	defer func() { listener.Close(); <-served }()
+	r := newRig(t, Options{Upstream: func(*url.URL) (*url.URL, error) { return url.Parse("http://" + listener.Addr().String()) }})
+	r.servers[listener.Addr().String()] = listener.Addr().String()
+	began := time.Now()
+	if _, err := r.tunnel("good.test:443"); err == nil || !strings.Contains(err.Error(), "502") || time.Since(began) > dialTimeout {
+		t.Errorf("%v after %v", err, time.Since(began))
 	}
 }
