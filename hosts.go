@@ -32,7 +32,7 @@ type sessionNetwork struct {
 func (r *Runtime) newNetwork(session messages.SessionID) actors.Network {
 	return &sessionNetwork{work: &r.proxies, program: r.program, proxy: network.New(network.Options{
 		Record: func(c messages.Connection) {
-			r.around.Bus.Publish(messages.NetworkConnection{Origin: messages.Origin{Session: session, At: time.Now()}, Connection: c})
+			r.around.Bus.Publish(messages.NetworkConnection{Origin: messages.Origin{Session: session, Process: c.Process, At: time.Now()}, Connection: c})
 		},
 		Upstream: func(u *url.URL) (*url.URL, error) { return http.ProxyFromEnvironment(&http.Request{URL: u}) },
 	})}

@@ -85,7 +85,7 @@ func TestACommandTalksToTheHostsThatItMayTalkTo(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := e.(messages.NetworkConnection)
-		if c.Session != session.ID() || c.Connection.Process != result.Process {
+		if c.Session != session.ID() || c.Process != result.Process || c.Connection.Process != result.Process {
 			t.Errorf("%+v", c)
 		}
 		if c.Connection.Allowed {
@@ -103,17 +103,76 @@ func TestACommandTalksToTheHostsThatItMayTalkTo(t *testing.T) {
 func TestARuleThatIsTakenBackEndsWhatItAllowed(t *testing.T) {
 	server := listen(t)
 	session := online(t, newRuntime(t, execbus.Options{}), allowed(server.Addr().String(), messages.HostTCP))
-	started, far := opened(t, session, server, "cat <&3; echo over")
-	err := session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, Network: &messages.NetworkPolicy{}}})
+	before := allowed(server.Addr().String(), messages.HostTCP)
+	for name, policy := range map[string]*messages.NetworkPolicy{"no hosts": {}, "no network": nil} {
+		t.Run(name, func(t *testing.T) {
+			sandboxed := func(network *messages.NetworkPolicy) {
+				t.Helper()
+				policy := &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, Network: network}
+				if err := session.UpdateEnvironment(patient(t), messages.UpdateEnvironment{Sandbox: policy}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sandboxed(&before)
+			started, far := opened(t, session, server, "cat <&3; echo over")
+			sandboxed(policy)
+			if n, err := far.Read(make([]byte, 1)); err == nil {
+				t.Errorf("%d bytes came", n)
+			}
+			status, err := started.Wait(patient(t))
+			if err != nil || status != messages.StatusExited(0) {
+				t.Errorf("%v, %v", status, err)
+			}
+		})
+	}
+}
+
+// What a command's own environment says beside proxies is kept, before what that of the host says.
+func TestTheEnvironmentOfACommandIsKeptBesideItsProxy(t *testing.T) {
+	t.Setenv("SSL_CERT_FILE", "/host.pem")
+	session := online(t, newRuntime(t, execbus.Options{}), messages.NetworkPolicy{})
+	result, err := session.Run(patient(t), messages.RunCommand{Argv: []string{"/bin/sh", "-c", "echo $SSL_CERT_FILE; echo $JAVA_TOOL_OPTIONS; echo $HTTP_PROXY"},
+		Environment: &messages.EnvironmentPolicy{Set: map[string]string{"SSL_CERT_FILE": "/own.pem", "JAVA_TOOL_OPTIONS": "-Xmx1g", "HTTP_PROXY": "http://elsewhere.example:1"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := far.Read(make([]byte, 1)); err == nil {
-		t.Errorf("%d bytes came", n)
+	if said := string(result.Stdout); !strings.HasPrefix(said, "/own.pem\n-Xmx1g -Dhttp.proxyHost=127.0.0.1 ") || strings.Contains(said, "elsewhere") {
+		t.Error(said)
 	}
-	status, err := started.Wait(patient(t))
-	if err != nil || status != messages.StatusExited(0) {
-		t.Errorf("%v, %v", status, err)
+}
+
+// A command that makes connections as fast as it can ends no subscription of a host that is slow.
+func TestACommandCannotEndASubscriptionByItsConnections(t *testing.T) {
+	session := online(t, newRuntime(t, execbus.Options{}), messages.NetworkPolicy{})
+	events, err := session.Events(execbus.Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Close()
+	result, err := session.Run(patient(t), messages.RunCommand{Argv: []string{"bash", "-c", `proxy=${http_proxy##*@}
+		exec 3<>"/dev/tcp/${proxy%:*}/${proxy##*:}"
+		for i in {1..5000}; do printf 'GET http://x.example/ HTTP/1.1\r\nHost: x\r\n\r\n'; done >&3 &
+		grep -c '^HTTP/1.1 403' <&3 -m 5000`}})
+	if err != nil || strings.TrimSpace(string(result.Stdout)) != "5000" {
+		t.Fatalf("%s %s, %v", result.Stdout, result.Stderr, err)
+	}
+	connections := 0
+	for {
+		e, err := events.Next(patient(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e := e.(type) {
+		case messages.NetworkConnection:
+			connections++
+		case messages.Gap:
+			connections += e.Connections
+		case messages.ExecEnded:
+			if connections < 5000 {
+				t.Errorf("%d connections", connections)
+			}
+			return
+		}
 	}
 }
 

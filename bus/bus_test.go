@@ -24,20 +24,22 @@ func TestFilter(t *testing.T) {
 		"foreign": messages.ExecEnded{Origin: from("b", 1000, "z")},
 		"notice":  messages.ExecNotice{Origin: from("a", 0, "")},
 		"input":   messages.TerminalInteraction{Origin: from("a", 1000, "x")},
+		"net":     messages.NetworkConnection{Origin: from("b", 1002, "w")},
 	}
 	for _, c := range []struct {
 		filter Filter
 		want   string
 	}{
-		{Filter{}, "foreign gap input notice other output started"},
+		{Filter{}, "foreign gap input net notice other output started"},
 		{Filter{Kinds: []messages.EventKind{messages.KindOutputDelta}}, "gap output"},
 		{Filter{Kinds: []messages.EventKind{messages.KindTerminalInteraction}}, "gap input"},
+		{Filter{Kinds: []messages.EventKind{messages.KindNetworkConnection}}, "gap net"},
 		{Filter{Kinds: []messages.EventKind{messages.KindGap}}, "gap"},
 		{Filter{Kinds: []messages.EventKind{messages.KindExecEnded, messages.KindExecNotice}}, "foreign notice other"},
 		{Filter{Processes: []messages.ProcessID{1000}}, "foreign gap input output started"},
 		{Filter{Processes: []messages.ProcessID{1000, 1001}}, "foreign gap input other output started"},
 		{Filter{Processes: []messages.ProcessID{0}}, "notice"},
-		{Filter{Sessions: []messages.SessionID{"b"}}, "foreign"},
+		{Filter{Sessions: []messages.SessionID{"b"}}, "foreign net"},
 		{Filter{Sessions: []messages.SessionID{"a"}, Processes: []messages.ProcessID{1000}}, "gap input output started"},
 		{Filter{Calls: []messages.CallID{"y", "z"}}, "foreign other"},
 		{Filter{Calls: []messages.CallID{"y"}, Sessions: []messages.SessionID{"b"}}, ""},

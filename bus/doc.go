@@ -33,11 +33,12 @@
 //
 // # A subscriber that does not read
 //
-// A subscriber that does not read loses outputs and inputs, and nothing else. It is told exactly what it lost:
+// A subscriber that does not read loses outputs, inputs and connections, and nothing else. It is told exactly what it lost:
 //
-//   - [messages.OutputDelta] and [messages.TerminalInteraction], called outputs and inputs here, share one queue. When the
-//     queue is full, the oldest of them is dropped. A [messages.Gap] takes its place. The gap has the origin of the first
-//     lost event, the range of lost output, the number of lost deltas, and the number and bytes of lost inputs. Later losses
+//   - [messages.OutputDelta], [messages.TerminalInteraction] and [messages.NetworkConnection], called outputs, inputs and
+//     connections here, share one queue. When the queue is full, the oldest of them is dropped. A [messages.Gap] takes its
+//     place. The gap has the origin of the first lost event, the range of lost output, the number of lost deltas, the number
+//     and bytes of lost inputs, and the number of lost connections, which a command can make as fast as output. Later losses
 //     of the same process extend the gap until it is read, except that lost output never extends a gap that has only inputs.
 //     So at most two gaps of a process wait, if the process's output is published without holes. Every byte and every input
 //     is either delivered or in exactly one gap. An input that is larger than the whole bound is lost, and so are all
@@ -65,7 +66,8 @@
 // Lifecycle events carry no credit. Their limits hold for lossless subscriptions too: a subscription that exceeds them ends,
 // and the process goes on. Inputs carry no credit either: the process does not make them, and nothing is gained if the
 // typing person has to wait. In a lossless subscription inputs must not be lost, so they count and weigh as lifecycle
-// events. Output that is published without a credit cannot be held back. If it finds the queue full, the subscription ends
+// events. So do connections, but only up to half of those limits: a command makes them, and must not be able to end a
+// subscription. More of them are lost to a gap. Output that is published without a credit cannot be held back. If it finds the queue full, the subscription ends
 // in the same way: no output may be lost silently.
 //
 // # Who is listening

@@ -27,7 +27,7 @@ func (f Filter) compile() (Filter, error) {
 			Detail: "a kind is empty; name none to select all kinds", Hint: "leave the field nil"}
 	}
 	f.Kinds = slices.Clone(f.Kinds)
-	if slices.Contains(f.Kinds, messages.KindOutputDelta) || slices.Contains(f.Kinds, messages.KindTerminalInteraction) {
+	if slices.ContainsFunc(f.Kinds, messages.EventKind.Lossy) {
 		f.Kinds = append(f.Kinds, messages.KindGap)
 	}
 	f.Sessions = slices.Compact(slices.Sorted(slices.Values(f.Sessions))) // the directory must list each once

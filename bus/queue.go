@@ -4,7 +4,7 @@ import "github.com/execbus/execbus/messages"
 
 // limits bounds a queue.
 type limits struct {
-	outputs   int // output events and inputs
+	outputs   int // output events, inputs and connections
 	bytes     int // bytes of those
 	lifecycle int // events that must not be lost
 	gaps      int
@@ -15,12 +15,12 @@ type limits struct {
 //
 // Events that may be lost, lifecycle events and gaps have a ring each. Every entry carries the number of its publication,
 // which gives the order across the rings. So the oldest output can be dropped in constant time even if older lifecycle
-// events remain. Outputs and inputs are dropped oldest first; so their gaps are also made in order, and each ring stays sorted.
+// events remain. What is dropped is the oldest of a ring, or the event itself; so gaps are also made in order, and each ring stays sorted.
 type queue struct {
 	limits    limits
 	lossless  bool
 	published uint64
-	outputs   ring[slot] // and inputs, unless the queue is lossless
+	outputs   ring[slot] // and inputs and connections, unless the queue is lossless
 	lifecycle ring[slot]
 	gaps      ring[*gap]
 	bytes     int                 // in outputs
@@ -50,8 +50,11 @@ type processKey struct {
 func (q *queue) add(p *publication) (dropped int, fits bool) {
 	q.published++
 	s := slot{number: q.published, size: p.size, event: p.event}
-	mayGo := p.output || p.kind == messages.KindTerminalInteraction && !q.lossless
+	connection := p.kind == messages.KindNetworkConnection
+	mayGo := p.output || p.kind.Lossy() && !q.lossless
 	switch {
+	case !mayGo && connection && (q.lifecycle.count >= q.limits.lifecycle/2 || q.weight+s.size > q.limits.weight/2):
+		return 1, q.lose(&s) // otherwise a command could end the subscription
 	case !mayGo:
 		return 0, q.keep(s)
 	case q.lossless && p.credit.hold():
@@ -125,12 +128,15 @@ func (q *queue) lose(s *slot) bool {
 		q.weight += messages.Weight(*g)
 		q.open[key] = g
 	}
-	if isOutput {
+	switch e := s.event.(type) {
+	case messages.OutputDelta:
 		g.End = output.Offset + int64(len(output.Bytes))
 		g.Deltas++
-	} else {
+	case messages.TerminalInteraction:
 		g.Inputs++
-		g.InputBytes += int64(len(s.event.(messages.TerminalInteraction).Input))
+		g.InputBytes += int64(len(e.Input))
+	case messages.NetworkConnection:
+		g.Connections++
 	}
 	return true
 }

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -139,6 +140,44 @@ func TestLosslessSubscriptionsKeepInputsUpToTheLimit(t *testing.T) {
 				t.Errorf("%d events", len(events))
 			}
 		})
+	}
+}
+
+// A command makes connections as fast as it likes. No subscription ends by them.
+func TestConnectionsEndNoSubscription(t *testing.T) {
+	const count = 3 * MaxLifecycle
+	for name, options := range map[string]SubscribeOptions{"lossy": {Outputs: MaxLifecycle}, "lossless": {Lossless: true}} {
+		for _, size := range []int{0, MaxWeight / 1000} {
+			t.Run(fmt.Sprintf("%s, %d bytes", name, size), func(t *testing.T) {
+				b := newBus(t)
+				s := subscribe(t, b, Filter{}, options)
+				for i := range count {
+					b.Publish(messages.NetworkConnection{Origin: origin(1000, i+1), Connection: messages.Connection{Reason: strings.Repeat("x", size)}})
+				}
+				b.Publish(messages.ExecEnded{Origin: origin(1000, count+1)})
+				events, err := drain(s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				kept, lost, ended := 0, 0, false
+				for _, ev := range events {
+					switch e := ev.(type) {
+					case messages.NetworkConnection:
+						kept++
+					case messages.Gap:
+						lost += e.Connections
+						if e.Deltas > 0 || e.Inputs > 0 || e.String() != fmt.Sprintf("lost %d connections", e.Connections) {
+							t.Errorf("%s", e)
+						}
+					case messages.ExecEnded:
+						ended = true
+					}
+				}
+				if kept+lost != count || kept == 0 || lost == 0 || !ended || b.Stats().Dropped != uint64(lost) {
+					t.Errorf("%d were kept, %d were lost, the end came %v: %+v", kept, lost, ended, b.Stats())
+				}
+			})
+		}
 	}
 }
 

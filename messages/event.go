@@ -150,7 +150,12 @@ type CaughtUp struct {
 	Offset int64 `json:"offset"`
 }
 
-// Gap stands where a slow subscriber lost output or inputs of one process.
+// Lossy reports whether events of the kind can be lost to a Gap.
+func (k EventKind) Lossy() bool {
+	return k == KindOutputDelta || k == KindTerminalInteraction || k == KindNetworkConnection
+}
+
+// Gap stands where a slow subscriber lost output or inputs of one process, or connections of the commands of a session.
 type Gap struct {
 	Origin
 	// First is the offset of the first lost byte of output, End is the offset after the last one, and Deltas is the number of lost
@@ -161,16 +166,21 @@ type Gap struct {
 	// Inputs is the number of lost TerminalInteraction events, and InputBytes is the number of bytes in them.
 	Inputs     int   `json:"inputs,omitempty"`
 	InputBytes int64 `json:"inputBytes,omitempty"`
+	// Connections is the number of lost NetworkConnection events.
+	Connections int `json:"connections,omitempty"`
 }
 
 // String is one phrase: "lost bytes 10 to 20 of output in 2 events and 3 inputs of 5 bytes".
 func (g Gap) String() string {
 	var parts []string
-	if g.Deltas > 0 || g.Inputs == 0 {
+	if g.Deltas > 0 || g.Inputs == 0 && g.Connections == 0 {
 		parts = append(parts, fmt.Sprintf("bytes %d to %d of output in %d events", g.First, g.End, g.Deltas))
 	}
 	if g.Inputs > 0 {
 		parts = append(parts, fmt.Sprintf("%d inputs of %d bytes", g.Inputs, g.InputBytes))
+	}
+	if g.Connections > 0 {
+		parts = append(parts, fmt.Sprintf("%d connections", g.Connections))
 	}
 	return "lost " + strings.Join(parts, " and ")
 }

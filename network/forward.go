@@ -160,12 +160,6 @@ func (p *Proxy) newForward() *httputil.ReverseProxy {
 			r.Out.Header.Del("Upgrade")
 			r.Out.Header.Del("Connection")
 		},
-		ModifyResponse: func(r *http.Response) error {
-			if r.StatusCode == http.StatusSwitchingProtocols {
-				return errors.New("it switches to another protocol, which nobody has asked for")
-			}
-			return nil
-		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			x := of(r)
 			refusal, ok := errors.AsType[*refusal](err)

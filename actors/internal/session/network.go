@@ -10,6 +10,9 @@ import (
 func (v *supervisor) connect(s *shared.Settings) error {
 	s.Network = nil
 	policy := s.Sandbox.Network
+	if v.network != nil && policy == nil && s.Sandbox.Confined() && !s.Sandbox.NetworkAccess {
+		v.network.Update(hosts.Snapshot{})
+	}
 	if policy == nil || v.NewNetwork == nil {
 		return nil
 	}
