@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	osexec "os/exec"
 	"strings"
 	"testing"
 
@@ -205,32 +204,6 @@ func TestACommandWithHostsIsRefusedWhereItCannotBeIsolated(t *testing.T) {
 		if _, err := session.Run(patient(t), messages.RunCommand{Argv: []string{"true"}}); !errors.Is(err, messages.ErrUnsupported) || !strings.Contains(err.Error(), "named hosts") {
 			t.Errorf("%+v: %v", options, err)
 		}
-	}
-}
-
-// Programs that people use, by their proxy variables.
-func TestProgramsReachHostsByTheirVariables(t *testing.T) {
-	rt, may, other := newRuntime(t, execbus.Options{}), site(t), site(t)
-	session := online(t, rt, allowed(may, messages.HostHTTP))
-	for program, script := range map[string]string{
-		"curl":    `curl -sS -f --max-time 60 "http://$1/"`,
-		"wget":    `wget -q -O - --tries=1 "http://$1/"`,
-		"python3": `python3 -c 'import sys, urllib.request; print(urllib.request.urlopen("http://" + sys.argv[1]).read().decode())' "$1"`,
-	} {
-		t.Run(program, func(t *testing.T) {
-			if _, err := osexec.LookPath(program); err != nil {
-				t.Skipf("skipped: %v", err)
-			}
-			for authority, page := range map[string]bool{may: true, other: false} {
-				result, err := session.Run(patient(t), messages.RunCommand{Argv: []string{"bash", "-c", script, "bash", authority}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := strings.Contains(string(result.Stdout), "the page"); got != page || len(result.BlockedHosts) == 0 != page {
-					t.Errorf("%s: the page came %v: %s %s, blocked %v", authority, got, result.Stdout, result.Stderr, result.BlockedHosts)
-				}
-			}
-		})
 	}
 }
 

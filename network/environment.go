@@ -26,7 +26,7 @@ type Environment struct {
 
 // proxied are the variables that name a proxy for HTTP and for TLS, of programs in general and of some that have their own.
 var proxied = []string{"HTTP_PROXY", "HTTPS_PROXY", "WS_PROXY", "WSS_PROXY", "http_proxy", "https_proxy", "ws_proxy", "wss_proxy",
-	"NPM_CONFIG_PROXY", "NPM_CONFIG_HTTP_PROXY", "NPM_CONFIG_HTTPS_PROXY", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY",
+	"NPM_CONFIG_PROXY", "NPM_CONFIG_HTTPS_PROXY", "YARN_HTTP_PROXY", "YARN_HTTPS_PROXY",
 	"BUNDLE_HTTP_PROXY", "BUNDLE_HTTPS_PROXY", "PIP_PROXY", "DOCKER_HTTP_PROXY", "DOCKER_HTTPS_PROXY"}
 
 // socksProxied are those whose programs make connections of any kind.
@@ -52,7 +52,8 @@ func (e Environment) Variables(users []string) map[string]string {
 		name, value, _ := strings.Cut(entry, "=")
 		has[name] = value
 	}
-	all := map[string]string{"NODE_USE_ENV_PROXY": "1", "ELECTRON_GET_USE_PROXY": "1"}
+	// By default git shows a credential only to a proxy that asks for one.
+	all := map[string]string{"NODE_USE_ENV_PROXY": "1", "ELECTRON_GET_USE_PROXY": "1", "GIT_HTTP_PROXY_AUTHMETHOD": "basic"}
 	set := func(names []string, value string) {
 		for _, name := range names {
 			all[name] = value

@@ -16,7 +16,7 @@ func TestVariablesForPrograms(t *testing.T) {
 		"NPM_CONFIG_HTTPS_PROXY": "http://1234:abc@127.0.0.1:3128", "PIP_PROXY": "http://1234:abc@127.0.0.1:3128",
 		"ALL_PROXY": "socks5h://1234:abc@127.0.0.1:3128", "ftp_proxy": "socks5h://1234:abc@127.0.0.1:3128",
 		"NO_PROXY": "localhost,127.0.0.1,::1", "no_proxy": "localhost,127.0.0.1,::1", "NPM_CONFIG_NOPROXY": "localhost,127.0.0.1,::1",
-		"NODE_USE_ENV_PROXY": "1", "SSL_CERT_FILE": "/etc/corp.pem",
+		"NODE_USE_ENV_PROXY": "1", "GIT_HTTP_PROXY_AUTHMETHOD": "basic", "SSL_CERT_FILE": "/etc/corp.pem",
 		"JAVA_TOOL_OPTIONS": "-Xmx1g -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=3128 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=3128 -Dhttp.nonProxyHosts=localhost|127.*|[::1]",
 		"GIT_SSH_COMMAND":   `ssh -i /home/me/key -o ProxyCommand='"/opt/my bin/execbus" connect %h %p'`,
 	} {
