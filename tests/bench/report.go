@@ -20,6 +20,7 @@ const (
 	cpuPerGiB    unit = "s/GiB"
 	kibibytes    unit = "KiB"
 	mebibytes    unit = "MiB"
+	percent      unit = "%"
 	pieces       unit = " "
 )
 

@@ -42,10 +42,24 @@ const (
 	// lookShare bounds the looks at all processes together to about one part in so many of one processor, as far as the
 	// longest distance allows.
 	lookShare = 25
+	// handling is what a look costs besides: a timer, a goroutine and two messages.
+	handling = 20 * time.Microsecond
+	// atOnce is which part of the distance looks come earlier, so that those at many processes come at once: to wake a processor for each
+	// costs more than the look.
+	atOnce = 16
 	// portsDistance is the distance between looks for listening sockets, whatever is printed, as far as lookShare allows. Where only
 	// calls that name no reason want them, it is that of other looks if that is longer.
 	portsDistance = 20 * time.Millisecond
 )
+
+// origin is what the times of looks are rounded from.
+var origin = time.Now()
+
+// next is when the next look is due.
+func next(now time.Time, distance time.Duration) time.Time {
+	since := now.Add(distance).Sub(origin)
+	return origin.Add(since - since%max(distance/atOnce, 1))
+}
 
 // distance is the time to the next look.
 func (l *looking) distance(now time.Time, looking int) time.Duration {
@@ -53,7 +67,7 @@ func (l *looking) distance(now time.Time, looking int) time.Duration {
 	if looking > crowd {
 		longest = longestInCrowd
 	}
-	return min(max(now.Sub(l.since)/lookPart, firstLook, time.Duration(looking)*l.cost*lookShare), longest)
+	return min(max(now.Sub(l.since)/lookPart, firstLook, time.Duration(looking)*(l.cost+handling)*lookShare), longest)
 }
 
 // happened looks soon: something happened after which a program may wait for input.
@@ -79,7 +93,7 @@ func (p *process) lookLater() {
 	}
 	p.count()
 	now := time.Now()
-	due := now.Add(l.distance(now, len(p.Looking)))
+	due := next(now, l.distance(now, len(p.Looking)))
 	if l.keysDue.After(due) {
 		due = l.keysDue
 	}
@@ -221,16 +235,16 @@ func (p *process) lookForPorts() {
 	}
 	p.count()
 	now := time.Now()
-	distance := min(max(portsDistance, time.Duration(len(p.Looking))*l.portsCost*lookShare), longestInCrowd)
+	distance := min(max(portsDistance, time.Duration(len(p.Looking))*(l.portsCost+handling)*lookShare), longestInCrowd)
 	if !p.wants((*call).wantsNamedPort) {
 		distance = max(distance, l.distance(now, len(p.Looking)))
 	}
-	due := now.Add(distance)
+	due := next(now, distance)
 	if l.ports != nil && !due.Before(l.portsDue) {
 		return
 	}
 	l.ports.Cancel()
-	l.ports, l.portsDue = p.ctx.After(distance, portsNow{}), due
+	l.ports, l.portsDue = p.ctx.After(due.Sub(now), portsNow{}), due
 }
 
 // portsNow looks in a goroutine.

@@ -79,7 +79,7 @@ func (d *Direct) start(ctx context.Context, start Start, bounds *bounds) (ptyio.
 		return nil, err
 	}
 	go leader.Watch()
-	return directLeader{leader, start.Enforced, os.Getpid(), &listening{}}, nil
+	return directLeader{leader, start.Enforced, os.Getpid(), &observation{}}, nil
 }
 
 func (d *Direct) fork(start ptyio.Start, fds []int, bounds *bounds, steps []birth.Step) (*tree.Tree, error) {
@@ -133,8 +133,8 @@ type directLeader struct {
 	*tree.Tree
 	enforced *messages.Enforcement // nil if nothing was to be enforced
 	parent   int
-	// listening is for those that ask where it listens.
-	listening *listening
+	// observed is for those that ask what it waits for.
+	observed *observation
 }
 
 func (l directLeader) Signal(sig syscall.Signal, group int) error { return l.Tree.Signal(sig, group) }

@@ -10,40 +10,51 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
-// Reader implements ptyio.Observer. This process looks itself: it is an ancestor of all members.
-func (l *leader) Reader(file ptyio.InputFile) (*ptyio.Reader, error) {
-	return l.tree().Reader(file)
+// observation is what is known of one tree. The locks are for callers that ask at once.
+type observation struct {
+	reading   sync.Mutex
+	readers   inspect.Readers
+	listening sync.Mutex
+	listeners inspect.Listeners
+}
+
+func (o *observation) reader(tree inspect.Tree, file ptyio.InputFile) (*ptyio.Reader, error) {
+	o.reading.Lock()
+	defer o.reading.Unlock()
+	o.readers.Tree = tree
+	return o.readers.Look(file)
+}
+
+func (o *observation) findListeners(tree inspect.Tree) ([]ptyio.Listener, error) {
+	o.listening.Lock()
+	defer o.listening.Unlock()
+	o.listeners.Tree = tree
+	return o.listeners.Look()
 }
 
 func (l *leader) tree() inspect.Tree {
 	return inspect.Tree{Leader: l.pid, Parent: l.process.pid, Orphans: l.process.orphans}
 }
 
-// Reader implements ptyio.Observer. Orphans go to another process, and are not looked at.
-func (l directLeader) Reader(file ptyio.InputFile) (*ptyio.Reader, error) {
-	return l.tree().Reader(file)
-}
-
 func (l directLeader) tree() inspect.Tree { return inspect.Tree{Leader: l.PID(), Parent: l.parent} }
 
-// listening finds the sockets of one tree. Its lock is for callers that ask at once.
-type listening struct {
-	mu    sync.Mutex
-	found inspect.Listeners
-}
-
-func (l *listening) look(tree inspect.Tree) ([]ptyio.Listener, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.found.Tree = tree
-	return l.found.Look()
+// Reader implements ptyio.Observer. This process looks itself: it is an ancestor of all members.
+func (l *leader) Reader(file ptyio.InputFile) (*ptyio.Reader, error) {
+	return l.observed.reader(l.tree(), file)
 }
 
 // Listeners implements ptyio.Observer.
-func (l *leader) Listeners() ([]ptyio.Listener, error) { return l.listening.look(l.tree()) }
+func (l *leader) Listeners() ([]ptyio.Listener, error) { return l.observed.findListeners(l.tree()) }
+
+// Reader implements ptyio.Observer. Orphans go to another process, and are not looked at.
+func (l directLeader) Reader(file ptyio.InputFile) (*ptyio.Reader, error) {
+	return l.observed.reader(l.tree(), file)
+}
 
 // Listeners implements ptyio.Observer.
-func (l directLeader) Listeners() ([]ptyio.Listener, error) { return l.listening.look(l.tree()) }
+func (l directLeader) Listeners() ([]ptyio.Listener, error) {
+	return l.observed.findListeners(l.tree())
+}
 
 // orphanList is what a look at a warden's children has found. Those that wait for input share it, because a warden may have thousands of
 // children.
@@ -55,7 +66,7 @@ type orphanList struct {
 // shareOf bounds the looks at a warden's children: they take at most one part in so many of the time, unless that would make the list older
 // than oldestList. On a busy machine a look may only have waited for a processor.
 const (
-	shareOf    = 50
+	shareOf    = 200
 	oldestList = 500 * time.Millisecond
 )
 

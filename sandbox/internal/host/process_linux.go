@@ -69,8 +69,8 @@ type leader struct {
 	pid     int        // the rest is set before that answer
 	mark    tree.Mark
 	over    chan struct{} // closed when an abandoned start has left nothing behind
-	// listening is for those that ask where it listens.
-	listening listening
+	// observed is for those that ask what it waits for.
+	observed observation
 	// enforced is the enforcement for it; nil if nothing had to be enforced.
 	enforced *messages.Enforcement
 	// Guarded by process.mu.

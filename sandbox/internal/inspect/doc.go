@@ -1,7 +1,8 @@
 // Package inspect looks at the living members of a tree, from outside: which of them sleeps until it can read a terminal or a pipe, and which
 // of them listens on TCP.
 //
-//	reader, err := inspect.Tree{Leader: pid}.Reader(file)
+//	readers := inspect.Readers{Tree: inspect.Tree{Leader: pid}}
+//	reader, err := readers.Look(file)
 //	if reader != nil && reader.Still() { ... } // it has slept in the same call since
 //
 // The kernel says in which call a thread sleeps, and with which arguments (/proc/PID/task/TID/syscall). A member reads a file if that
@@ -16,6 +17,9 @@
 // Listening sockets come from sock_diag, one look for all trees in a network namespace, at most 15 ms old. Whose a socket is, is looked up
 // when it is new: its number is compared with the descriptors of the members. Into another namespace only root can look that way; others read
 // /proc/PID/net/tcp, which takes milliseconds.
+//
+// A look that finds no certain reader remembers what the kernel had counted of each thread (/proc/PID/task/TID/schedstat). The next one reads
+// only that, and looks again if a thread has run since.
 //
 // A look ends at the first certain reader, and looks at no more than 1,024 processes, 256 threads of each, and 1,024
 // descriptors of each call.

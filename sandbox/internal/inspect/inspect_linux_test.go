@@ -55,8 +55,9 @@ func TestAReaderThatIsStoppedDoesNotWait(t *testing.T) {
 	}
 	pid, file := cat(t)
 	var reader *ptyio.Reader
+	r := Readers{Tree: Tree{Leader: pid}}
 	eventually(t, func() bool {
-		found, err := Tree{Leader: pid}.Reader(file)
+		found, err := r.Look(file)
 		if err != nil {
 			t.Skip("skipped: ", err)
 		}
@@ -108,5 +109,86 @@ func TestAMemberThatIsFoundLateListens(t *testing.T) {
 			}
 		}
 		return false
+	})
+}
+
+// pipe makes a pipe that nobody reads.
+func pipe(t *testing.T) ptyio.InputFile {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = read.Close(); _ = write.Close() })
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(read.Fd()), &stat); err != nil {
+		t.Fatal(err)
+	}
+	return ptyio.InputFile{FileSystem: uint64(stat.Dev), Inode: stat.Ino}
+}
+
+func TestWhoSleepsIsLookedAtAgainWhenItHasRun(t *testing.T) {
+	if !supported() {
+		t.Skip("skipped: the system does not show in which call a thread sleeps")
+	}
+	if _, err := counts("/proc/self/schedstat"); err != nil {
+		t.Skip("skipped: the system does not count how often a thread has run: ", err)
+	}
+	pid, file := cat(t)
+	other := pipe(t)
+	r := Readers{Tree: Tree{Leader: pid}}
+	remembers := func() bool {
+		if reader, err := r.Look(other); err != nil || reader != nil {
+			t.Fatal(reader, err)
+		}
+		return r.unchanged()
+	}
+	eventually(t, remembers)
+	if reader, err := r.Look(file); err != nil || reader == nil {
+		t.Errorf("%v, %v: it reads another file", reader, err)
+	}
+	eventually(t, remembers)
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return !r.unchanged() })
+	for range 5 {
+		if remembers() {
+			t.Error("one that is stopped is remembered as one that sleeps: it would not be seen to go on")
+		}
+	}
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, remembers)
+	child := exec.Command("true")
+	if err := child.Run(); err != nil {
+		t.Skip("skipped: ", err)
+	}
+	if !r.unchanged() {
+		t.Error("what another process does counts")
+	}
+}
+
+// A tree with an orphan that is found late is looked at again, though none of those that are known has run.
+func TestAnOrphanThatIsFoundLateReads(t *testing.T) {
+	if !supported() {
+		t.Skip("skipped: the system does not show in which call a thread sleeps")
+	}
+	pid, _ := cat(t)
+	orphan, file := cat(t)
+	var orphans []int
+	r := Readers{Tree: Tree{Leader: pid, Parent: os.Getpid(), Orphans: func() []int { return orphans }}}
+	eventually(t, func() bool {
+		if reader, err := r.Look(file); err != nil || reader != nil {
+			t.Fatal(reader, err)
+		}
+		_, err := counts("/proc/self/schedstat")
+		return err != nil || r.unchanged()
+	})
+	orphans = []int{orphan}
+	eventually(t, func() bool {
+		reader, err := r.Look(file)
+		return err == nil && reader != nil && reader.PID == orphan
 	})
 }

@@ -122,7 +122,7 @@ func (l *Listeners) assign(sockets []socket) {
 	if len(open) == 0 {
 		return
 	}
-	_ = l.Tree.each(func(p procs.Process) bool {
+	_, _ = l.Tree.each(func(p procs.Process) bool {
 		for _, inode := range socketsOf(p.PID) {
 			if open[inode] {
 				known[inode] = owner{pid: p.PID, program: p.Name}

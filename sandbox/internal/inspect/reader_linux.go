@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -27,27 +28,78 @@ var supported = sync.OnceValue(func() bool {
 	return err == nil
 })
 
-// Reader finds a member that sleeps until it can read a file. Nil means that none was found.
-func (t Tree) Reader(file ptyio.InputFile) (*ptyio.Reader, error) {
+// Readers looks for the readers of one tree. It remembers how often its threads had run when nobody was found who certainly reads: as long
+// as none has run since, nothing has changed, and a look reads one small file for each. It is not safe for concurrent use.
+type Readers struct {
+	Tree   Tree
+	file   ptyio.InputFile
+	asleep []sleeper     // all threads of the tree; empty if they cannot be remembered
+	guess  *ptyio.Reader // what was found
+	shared []int         // the orphans among which the look was; nil if there was no need for them
+}
+
+// sleeper is a thread that slept in a call, and what the kernel had counted of it before.
+type sleeper struct {
+	path   string // its file schedstat: the time it has run, the time it has waited for a processor, and how often it has run
+	counts string
+}
+
+// maxSleepers bounds the threads that are remembered.
+const maxSleepers = 64
+
+// Look finds a member that sleeps until it can read a file. Nil means that none was found.
+func (r *Readers) Look(file ptyio.InputFile) (*ptyio.Reader, error) {
 	if !supported() {
 		return nil, errors.ErrUnsupported
 	}
+	if file == r.file && r.unchanged() {
+		return r.guess, nil
+	}
+	r.file, r.asleep, r.guess = file, nil, nil
 	var certain, guess *ptyio.Reader
-	err := t.each(func(p procs.Process) bool {
-		m := member{Process: p, file: file, session: t.Leader}
-		switch r := m.reader(); {
-		case r == nil:
-		case !r.Guess && !r.Watches:
-			certain = r
-		case guess == nil || guess.Guess && r.Watches:
-			guess = r
+	var sleepers []sleeper
+	all := true
+	shared, err := r.Tree.each(func(p procs.Process) bool {
+		m := member{Process: p, file: file, session: r.Tree.Leader}
+		reader, asleep := m.reader()
+		sleepers = append(sleepers, asleep...)
+		all = all && asleep != nil && len(sleepers) <= maxSleepers
+		switch {
+		case reader == nil:
+		case !reader.Guess && !reader.Watches:
+			certain = reader
+		case guess == nil || guess.Guess && reader.Watches:
+			guess = reader
 		}
 		return certain == nil
 	})
-	if certain != nil {
+	switch {
+	case certain != nil:
 		return certain, nil
+	case all && err == nil:
+		r.asleep, r.guess, r.shared = sleepers, guess, shared
 	}
 	return guess, err
+}
+
+// unchanged reports whether all threads have slept since the last look. Only one that runs makes another, opens a file, or leaves an orphan.
+func (r *Readers) unchanged() bool {
+	for _, s := range r.asleep {
+		if now, err := counts(s.path); err != nil || now != s.counts {
+			return false
+		}
+	}
+	return len(r.asleep) > 0 && (r.shared == nil || slices.Equal(r.shared, r.Tree.Orphans()))
+}
+
+// counts reads what the kernel counts of a thread.
+func counts(path string) (string, error) {
+	var room [128]byte
+	text, err := procs.ReadFile(path, room[:])
+	if err == nil && bytes.HasPrefix(text, []byte("0 0 0")) { // it does not count
+		err = errors.ErrUnsupported
+	}
+	return string(text), err
 }
 
 // member is a process that is looked at.
@@ -57,27 +109,38 @@ type member struct {
 	session int // of the tree
 }
 
-// reader looks at each thread. A process that a signal has stopped reads nothing, whatever its call says.
-func (m member) reader() *ptyio.Reader {
+// reader looks at each thread. A process that a signal has stopped reads nothing, whatever its call says. asleep are all its threads, if each
+// has slept in a call since before it was looked at; otherwise it is nil.
+func (m member) reader() (found *ptyio.Reader, asleep []sleeper) {
 	if m.State == 'T' || m.State == 't' || m.Threads == 1 && m.State != 'S' {
-		return nil
+		return nil, nil
 	}
-	for _, path := range m.calls() {
+	threads, all := m.threads(), true
+	for _, thread := range threads {
+		before, failed := counts(thread + "/schedstat")
+		path := thread + "/syscall"
 		call, err := readCall(path)
 		switch {
 		case errors.Is(err, fs.ErrPermission):
-			return m.guess()
+			return m.guess(), nil
 		case err != nil:
+			all = false
 			continue
 		}
+		all = all && failed == nil
+		asleep = append(asleep, sleeper{thread + "/schedstat", before})
 		if reads, watches := m.waits(call); reads {
-			return &ptyio.Reader{PID: m.PID, Program: m.Name, Watches: watches, Still: func() bool {
+			found = &ptyio.Reader{PID: m.PID, Program: m.Name, Watches: watches, Still: func() bool {
 				now, err := readCall(path)
 				return err == nil && bytes.Equal(now.text, call.text) && m.asleep()
 			}}
+			break
 		}
 	}
-	return nil
+	if !all || len(asleep) < len(threads) || !slices.Equal(threads, m.threads()) { // one may have begun meanwhile
+		return found, nil
+	}
+	return found, asleep
 }
 
 // guess is for a member that cannot be looked at: it may read the terminal if it sleeps in the foreground.
@@ -100,16 +163,17 @@ func (m member) controls() bool {
 	return m.file.Device != 0 && uint64(uint32(m.Terminal)) == m.file.Device && m.Session == m.session
 }
 
-// calls are the files that name the calls of its threads.
-func (m member) calls() []string {
+// threads are the directories of its threads.
+func (m member) threads() []string {
 	base := "/proc/" + strconv.Itoa(m.PID)
-	if m.Threads == 1 {
-		return []string{base + "/syscall"}
+	var task unix.Stat_t
+	if m.Threads == 1 && unix.Stat(base+"/task", &task) == nil && task.Nlink == 3 { // itself, its parent, and the thread
+		return []string{base}
 	}
 	threads := procs.Threads(m.PID)
 	paths := make([]string, 0, min(len(threads), maxThreads))
 	for _, thread := range threads[:min(len(threads), maxThreads)] {
-		paths = append(paths, base+"/task/"+thread+"/syscall")
+		paths = append(paths, base+"/task/"+thread)
 	}
 	return paths
 }

@@ -16,39 +16,37 @@ type Tree struct {
 // maxMembers bounds the processes of one look.
 const maxMembers = 1024
 
-// each calls do with every living member until it returns false: the leader, its descendants, and then the orphans with theirs.
-func (t Tree) each(do func(p procs.Process) bool) error {
+// each calls do with every living member until it returns false: the leader, its descendants, and then the orphans with theirs. It returns
+// what Orphans has returned; nil if that was not asked.
+func (t Tree) each(do func(p procs.Process) bool) (shared []int, err error) {
 	leader, err := procs.Read(t.Leader)
 	switch {
 	case err != nil && procs.Exists(t.Leader):
-		return err
+		return nil, err
 	case err != nil: // it has ended
-		return nil
+		return nil, nil
 	}
 	met := map[int]bool{t.Leader: true}
 	if !t.below([]procs.Process{leader}, met, do) {
-		return nil
+		return nil, nil
+	}
+	var pids []int
+	switch {
+	case leader.PPID != t.Parent:
+		pids, _ = procs.Children(leader.PPID)
+	case t.Orphans != nil:
+		pids = t.Orphans()
+		shared = append([]int{}, pids...)
 	}
 	var orphans []procs.Process
-	for _, pid := range t.orphans(leader.PPID) {
+	for _, pid := range pids {
 		if p, err := procs.Read(pid); err == nil && !met[pid] {
 			met[pid] = true
 			orphans = append(orphans, p)
 		}
 	}
 	t.below(orphans, met, do)
-	return nil
-}
-
-func (t Tree) orphans(parent int) []int {
-	if parent == t.Parent {
-		if t.Orphans == nil {
-			return nil
-		}
-		return t.Orphans()
-	}
-	children, _ := procs.Children(parent)
-	return children
+	return shared, nil
 }
 
 // below walks down from some processes, breadth first.

@@ -71,7 +71,11 @@ func readOnce(path string, buf []byte) ([]byte, error) {
 	return ReadWhole(fd, buf)
 }
 
-// ReadWhole reads an open file from its beginning.
+// shortRead is a number of bytes of which a read of a proc file returns fewer only at the end of the file: the kernel collects lines in
+// a page, or more.
+const shortRead = 2048
+
+// ReadWhole reads an open proc file from its beginning.
 func ReadWhole(fd int, buf []byte) ([]byte, error) {
 	n := 0
 	for {
@@ -85,10 +89,10 @@ func ReadWhole(fd int, buf []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if m == 0 {
+		room := len(buf) - n
+		if n += m; m == 0 || m < room && room <= shortRead {
 			return buf[:n], nil
 		}
-		n += m
 	}
 }
 
