@@ -54,7 +54,7 @@ const (
 )
 
 func attacks() []attack {
-	return slices.Concat(writes(), attributes(), mounts(), protectedNames(), sockets(), otherProcesses(), kernelDoors(), rootDoors(), terminals(), launches(), bombs(), settings(), leading(), setIDs())
+	return slices.Concat(writes(), attributes(), mounts(), protectedNames(), sockets(), otherProcesses(), kernelDoors(), rootDoors(), terminals(), launches(), bombs(), settings(), leading(), setIDs(), namedHosts())
 }
 
 // scene is the world outside one attempt.

@@ -13,15 +13,11 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/execbus/execbus/messages"
 )
 
 // The roles of this binary when it is executed again. They are its first argument.
 const (
 	roleAct  = "attack-act"  // makes one attempt; the other arguments are its name and its places
-	roleStop = "attack-stop" // stops all children of a process
-	roleHost = "attack-host" // starts commands, and is killed
 	roleFill = "attack-fill" // holds some memory
 	roleCage = "attack-cage" // runs tests where no namespace can be made
 	roleAble = "attack-able" // fails without capabilities
@@ -34,10 +30,6 @@ func TestMain(m *testing.M) {
 			attempt(os.Args[2], os.Args[3])
 		case roleFill:
 			holdMemory()
-		case roleStop:
-			stopAll(os.Args[2])
-		case roleHost:
-			beHost(messages.Assurance(os.Args[2]), os.Args[3], os.Args[4], os.Args[5], os.Args[6])
 		case roleAble:
 			beAble()
 		case roleCage:
@@ -55,6 +47,8 @@ type places struct {
 	Host      int    // the process that embeds execbus
 	TCP, UDP  int    // ports on 127.0.0.1 where a process outside listens
 	TCP6      int
+	Allowed   int    // the port of the host that a policy allows
+	Daemon    string // the network and the address of a process outside that does as it is asked
 	Abstract  string // the name of an abstract socket, stream; with ".d" datagram
 	Terminal  string // the path of another terminal
 	Shared    int    // a System V segment
@@ -84,7 +78,7 @@ func attempt(name, where string) {
 }
 
 func find(name string) *attack {
-	for _, a := range attacks() {
+	for _, a := range append(attacks(), fine...) {
 		if a.name == name {
 			return &a
 		}

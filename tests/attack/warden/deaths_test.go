@@ -1,6 +1,6 @@
 //go:build linux
 
-package attack
+package warden
 
 import (
 	"bufio"
