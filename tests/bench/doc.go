@@ -60,6 +60,13 @@
 // turn with a runtime that runs it here ("bare"). remote-echo-* and remote-flood are the rows echo and flood for a child there,
 // in turn with a child of a warden here ("bare").
 //
+// exec-isolated-hosts: isolated commands with the rules of some hosts, which they do not use, in turn with those without a network ("bare").
+//
+// proxy-*: a proxy of package network in this process, in turn with a relay in Go that copies both ways and does nothing else ("bare").
+// proxy-relay sends 1 GiB through a tunnel for plain TCP, proxy-first waits for the first byte of a server that greets, and
+// proxy-connections does that 16 times at once. proxy-idle has two proxies with 5,000 tunnels each, in processes of their own: what a
+// socket costs the kernel is not in it.
+//
 // rest: a small program, a second after it has run 2,000 commands one after the other. Half of its memory are pages of its
 // executable, which it shares with its warden; the library of the actors brings 5 MiB of them. mcp-rest and remote-rest are the
 // servers after a command, without their wardens.

@@ -175,8 +175,8 @@ const (
 // writerFlag makes this program one that prints. It is not for users.
 const writerFlag = "-writer"
 
-// writers are such programs. They end when nobody reads them.
-var writers = map[string]func(out io.Writer){"flood": writeFlood, "lines": writeLines}
+// writers are such programs. They end when nobody reads them, or with their input.
+var writers = map[string]func(out io.Writer){"flood": writeFlood, "lines": writeLines, "sink": beSink, "proxy": beProxy}
 
 func writer(name string) []string { return []string{get(os.Executable()), writerFlag, name} }
 
