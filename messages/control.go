@@ -43,6 +43,8 @@ type ProcessInfo struct {
 	// Enforced is what is enforced for the latest attempt; nil if nothing was demanded.
 	Enforced *Enforcement `json:"enforced,omitempty"`
 	End      *EndRecord   `json:"end,omitempty"` // of an ended process
+	// Awaits is what a list has found at one look, made for it; nil of a process without a program that runs.
+	Awaits *Awaits `json:"awaits,omitempty"`
 }
 
 // UpdateEnvironment changes what later commands of a session start from; running ones keep what they have. It is answered

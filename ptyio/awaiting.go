@@ -1,6 +1,7 @@
 package ptyio
 
 import (
+	"errors"
 	"net/netip"
 	"os"
 
@@ -14,10 +15,10 @@ import (
 type Inquirer interface {
 	// AwaitedInput looks for a member that waits for input. It returns nil if none was found, if there is input that was not read, or if
 	// there is output that was not delivered: when it returns a program, all output that the program has written before it began to
-	// wait has been delivered. The error is messages.ErrUnsupported if this cannot be known here.
+	// wait has been delivered. The error is messages.ErrUnsupported if this cannot be known of any child here; after another error the next
+	// look may succeed.
 	AwaitedInput() (*messages.AwaitedInput, error)
-	// Listeners returns the TCP sockets on which members of the tree listen. The error is messages.ErrUnsupported if this cannot be known
-	// here.
+	// Listeners returns the TCP sockets on which members of the tree listen. The errors are those of AwaitedInput.
 	Listeners() ([]Listener, error)
 }
 
@@ -28,9 +29,10 @@ type Listener struct {
 	Program string
 }
 
-// Observer is a Leader that can look at the members of its tree.
+// Observer is a Leader that can look at the members of its tree. An error that matches errors.ErrUnsupported says that it never can.
 type Observer interface {
-	// Reader finds a member that sleeps until it can read a file; nil if none was found.
+	// Reader finds a member that sleeps until it can read a file; nil if none was found. If none was found and the system hides some that may
+	// be one, that is an error.
 	Reader(file InputFile) (*Reader, error)
 	// Listeners returns the TCP sockets on which members listen.
 	Listeners() ([]Listener, error)
@@ -46,10 +48,10 @@ type InputFile struct {
 type Reader struct {
 	PID     int
 	Program string
-	// Guess says that the system does not show what it waits for. Watches says that an event loop waits for the input among other files: it
+	// Hidden says that the system does not show what it waits for. Watches says that an event loop waits for the input among other files: it
 	// may have stopped reading.
-	Guess, Watches bool
-	Still          func() bool // it has been sleeping in the same call since
+	Hidden, Watches bool
+	Still           func() bool // it has been sleeping in the same call since
 }
 
 func inputFileOf(file *os.File) (found InputFile) {
@@ -72,11 +74,11 @@ func (c *child) AwaitedInput() (*messages.AwaitedInput, error) {
 	case c.stdin == InputFile{} || c.over():
 		return nil, nil
 	case !can:
-		return nil, notObserved()
+		return nil, notObserved(errors.ErrUnsupported)
 	}
 	reader, err := observer.Reader(c.stdin)
 	if err != nil && !c.over() {
-		return nil, notObserved()
+		return nil, notObserved(err)
 	}
 	if reader == nil {
 		return nil, nil
@@ -92,7 +94,7 @@ func (c *child) AwaitedInput() (*messages.AwaitedInput, error) {
 	if after, idle := c.input.idle(); !idle || after != before {
 		return nil, nil
 	}
-	return &messages.AwaitedInput{Kind: kind, Guess: reader.Guess || reader.Watches && kind != messages.InputKeys,
+	return &messages.AwaitedInput{Kind: kind, Guess: reader.Hidden || reader.Watches && kind != messages.InputKeys, Hidden: reader.Hidden,
 		PID: reader.PID, Program: reader.Program}, nil
 }
 
@@ -100,21 +102,23 @@ func (c *child) AwaitedInput() (*messages.AwaitedInput, error) {
 func (c *child) Listeners() ([]Listener, error) {
 	observer, can := c.leader.(Observer)
 	if !can {
-		return nil, notObserved()
+		return nil, notObserved(errors.ErrUnsupported)
 	}
 	found, err := observer.Listeners()
 	switch {
 	case c.over():
 		return nil, nil
 	case err != nil:
-		return nil, notObserved()
+		return nil, notObserved(err)
 	}
 	return found, nil
 }
 
-func notObserved() error {
-	return &messages.Error{Code: messages.ErrUnsupported, Op: "look at process",
-		Detail: "the system does not show what its programs wait for; answers come at the end of their yields"}
+func notObserved(why error) error {
+	if errors.Is(why, errors.ErrUnsupported) {
+		return &messages.Error{Code: messages.ErrUnsupported, Op: "look at process", Detail: "the system does not show what its programs wait for"}
+	}
+	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "look at process", Detail: "its programs could not be looked at: " + why.Error()}
 }
 
 // inputKind tells the kind from the modes of the terminal.

@@ -218,6 +218,10 @@ func TestAllOutputComesBeforeTheReader(t *testing.T) {
 
 func TestWhatCannotBeObservedIsAnError(t *testing.T) {
 	s := stage(t, true, nil)
+	s.leader.reader, s.leader.err = func() *Reader { return nil }, errors.New("not now")
+	if got, err := s.Child.(Inquirer).AwaitedInput(); got != nil || errors.Is(err, messages.ErrUnsupported) || !errors.Is(err, messages.ErrRuntimeFailure) {
+		t.Errorf("what may succeed later: %+v, %v", got, err)
+	}
 	s.leader.err = errors.ErrUnsupported
 	s.leader.reader = func() *Reader { return nil }
 	if got, err := s.Child.(Inquirer).AwaitedInput(); got != nil || !errors.Is(err, messages.ErrUnsupported) {

@@ -113,7 +113,8 @@
 // line that is not shown, or keys. It is read from the kernel and never from prompts, as far as the spawner's leaders are Observers: a
 // member sleeps until it can read the terminal or the pipe, and there is no input that it has not read. All output that came before has been
 // delivered then. Nil may also mean that our reader was looking for output at that moment: ask again. Listeners says on which TCP sockets
-// members listen.
+// members listen. An error that is messages.ErrUnsupported holds for good; after another, such as a lack of descriptors, a later look may
+// succeed.
 //
 // # Limits
 //

@@ -10,8 +10,9 @@
 // never by path: commands may have terminals of the same name in a file system of their own. Nothing of a member is stopped or changed.
 //
 // This needs the right to trace the members, as an ancestor of the same user has it, also under kernel.yama.ptrace_scope 1. A member that
-// cannot be looked at, because it is another user's or set-user-id, is a guess if it sleeps in the foreground of the terminal. A
-// member that waits with epoll is a guess on pipes, and the caller has to take it for one on a terminal in line mode: event loops such as
+// cannot be looked at is a guess if it sleeps in the foreground of the terminal, and on a pipe the reason for an error if nobody else was
+// found: it is another user's or set-user-id, or kernel.yama.ptrace_scope is 2 or 3, or a filter refuses process_vm_readv, which older
+// containers do. Of a member that hidepid hides only its existence is known. A member that waits with epoll is a guess on pipes, and the caller has to take it for one on a terminal in line mode: event loops such as
 // libuv's leave a file among what they wait for long after they have stopped reading it.
 //
 // Listening sockets come from sock_diag, one look for all trees in a network namespace, at most 15 ms old. Whose a socket is, is looked up

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/ptyio"
@@ -39,6 +40,123 @@ func cat(t *testing.T) (pid int, file ptyio.InputFile) {
 	return command.Process.Pid, ptyio.InputFile{FileSystem: uint64(stat.Dev), Inode: stat.Ino}
 }
 
+// watcher starts this program again, as one that polls its input, on a terminal of its own or a pipe.
+func watcher(t *testing.T, how string, tty bool) (pid int, file ptyio.InputFile) {
+	t.Helper()
+	var ours, theirs *os.File
+	var err error
+	if tty {
+		ours, theirs, err = pty.Open()
+	} else {
+		theirs, ours, err = os.Pipe()
+	}
+	if err != nil {
+		t.Skip("skipped: ", err)
+	}
+	defer theirs.Close()
+	out, said, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	defer said.Close()
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), helper+"="+how)
+	command.Stdin, command.Stdout = theirs, said
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: tty}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = ours.Close()
+		_ = command.Wait()
+	})
+	if n, err := out.Read(make([]byte, 1)); n != 1 {
+		t.Fatal(err)
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(theirs.Fd()), &stat); err != nil {
+		t.Fatal(err)
+	}
+	file = ptyio.InputFile{FileSystem: uint64(stat.Dev), Inode: stat.Ino}
+	if tty {
+		file.Device = uint64(stat.Rdev)
+	}
+	return command.Process.Pid, file
+}
+
+const helper = "EXECBUS_TEST_WATCHER"
+
+func TestMain(m *testing.M) {
+	how, is := os.LookupEnv(helper)
+	if !is {
+		os.Exit(m.Run())
+	}
+	if how == "undumpable" {
+		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	}
+	_, _ = os.Stdout.Write([]byte("x"))
+	for {
+		_, _ = unix.Poll([]unix.PollFd{{Fd: 0, Events: unix.POLLIN}}, -1)
+	}
+}
+
+// A member that the system does not show is a guess on a terminal. On a pipe nothing tells, and the caller learns that.
+func TestWhatTheSystemDoesNotShowIsAGuessOrAnError(t *testing.T) {
+	if !supported() {
+		t.Skip("skipped: the system does not show in which call a thread sleeps")
+	}
+	real := readMemory
+	defer func() { readMemory = real }()
+	refuses := func(err error) func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error) {
+		return func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error) { return -1, err }
+	}
+	for _, c := range []struct {
+		name, how string
+		memory    func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error)
+		shown     bool
+	}{
+		{"shown", "", real, true},
+		{"memory that may not be read", "", refuses(unix.EPERM), false},
+		{"no call for it", "", refuses(unix.ENOSYS), false},
+		{"a program that nobody may trace", "undumpable", real, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.how != "" && os.Geteuid() == 0 {
+				t.Skip("skipped: root may trace it")
+			}
+			readMemory = c.memory
+			pid, terminal := watcher(t, c.how, true)
+			other, pipe := watcher(t, c.how, false)
+			look, lookElse := Readers{Tree: Tree{Leader: pid}}, Readers{Tree: Tree{Leader: other}}
+			eventually(t, func() bool {
+				found, err := look.Look(terminal)
+				return err == nil && found != nil && found.Hidden == !c.shown && found.PID == pid && found.Still()
+			})
+			eventually(t, func() bool {
+				found, err := lookElse.Look(pipe)
+				if c.shown {
+					return err == nil && found != nil && !found.Hidden
+				}
+				return err == errHidden && found == nil
+			})
+		})
+	}
+}
+
+// Under hidepid, a process of another user seems not to exist.
+func TestAProcessThatIsHiddenIsNotTakenForGone(t *testing.T) {
+	m := member{Process: procs.Unseen(os.Getpid(), unix.ENOENT)}
+	if found, asleep := m.reader(); found != nil || asleep != nil || m.hidden != errHidden {
+		t.Errorf("%+v, %v", found, m.hidden)
+	}
+	m = member{Process: procs.Unseen(os.Getpid(), unix.EMFILE)}
+	if found, asleep := m.reader(); found != nil || asleep != nil || m.hidden != unix.EMFILE {
+		t.Errorf("%+v, %v", found, m.hidden)
+	}
+}
+
 // eventually calls do until it returns true.
 func eventually(t *testing.T, do func() bool) {
 	t.Helper()
@@ -62,7 +180,7 @@ func TestAReaderThatIsStoppedDoesNotWait(t *testing.T) {
 			t.Skip("skipped: ", err)
 		}
 		reader = found
-		return found != nil && !found.Guess
+		return found != nil && !found.Hidden
 	})
 	if !reader.Still() {
 		t.Error("it does not sleep any more")

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io/fs"
@@ -47,6 +48,17 @@ type sleeper struct {
 // maxSleepers bounds the threads that are remembered.
 const maxSleepers = 64
 
+// errHidden is the error if nobody was found, and a member that the system does not show may be the one.
+var errHidden = errors.New("the system hides some of them from this user")
+
+// shown is an error of a process that exists.
+func shown(err error) error {
+	if procs.Gone(err) {
+		return errHidden
+	}
+	return err
+}
+
 // Look finds a member that sleeps until it can read a file. Nil means that none was found.
 func (r *Readers) Look(file ptyio.InputFile) (*ptyio.Reader, error) {
 	if !supported() {
@@ -58,6 +70,7 @@ func (r *Readers) Look(file ptyio.InputFile) (*ptyio.Reader, error) {
 	r.file, r.asleep, r.guess = file, nil, nil
 	var certain, guess *ptyio.Reader
 	var sleepers []sleeper
+	var hidden error
 	all := true
 	shared, err := r.Tree.each(func(p procs.Process) bool {
 		m := member{Process: p, file: file, session: r.Tree.Leader}
@@ -66,9 +79,10 @@ func (r *Readers) Look(file ptyio.InputFile) (*ptyio.Reader, error) {
 		all = all && asleep != nil && len(sleepers) <= maxSleepers
 		switch {
 		case reader == nil:
-		case !reader.Guess && !reader.Watches:
+			hidden = cmp.Or(hidden, m.hidden)
+		case !reader.Hidden && !reader.Watches:
 			certain = reader
-		case guess == nil || guess.Guess && reader.Watches:
+		case guess == nil || guess.Hidden && reader.Watches:
 			guess = reader
 		}
 		return certain == nil
@@ -76,6 +90,8 @@ func (r *Readers) Look(file ptyio.InputFile) (*ptyio.Reader, error) {
 	switch {
 	case certain != nil:
 		return certain, nil
+	case guess == nil && cmp.Or(err, hidden) != nil:
+		return nil, cmp.Or(err, hidden)
 	case all && err == nil:
 		r.asleep, r.guess, r.shared = sleepers, guess, shared
 	}
@@ -106,13 +122,18 @@ func counts(path string) (string, error) {
 type member struct {
 	procs.Process
 	file    ptyio.InputFile
-	session int // of the tree
+	session int   // of the tree
+	hidden  error // why it is not known whether it reads the file; nil if it is
 }
 
 // reader looks at each thread. A process that a signal has stopped reads nothing, whatever its call says. asleep are all its threads, if each
-// has slept in a call since before it was looked at; otherwise it is nil.
-func (m member) reader() (found *ptyio.Reader, asleep []sleeper) {
-	if m.State == 'T' || m.State == 't' || m.Threads == 1 && m.State != 'S' {
+// has slept in a call since before it was looked at, and the system has shown it; otherwise it is nil.
+func (m *member) reader() (found *ptyio.Reader, asleep []sleeper) {
+	switch {
+	case m.Hidden != nil:
+		m.hidden = shown(m.Hidden)
+		return nil, nil
+	case m.State == 'T' || m.State == 't' || m.Threads == 1 && m.State != 'S':
 		return nil, nil
 	}
 	threads, all := m.threads(), true
@@ -137,34 +158,41 @@ func (m member) reader() (found *ptyio.Reader, asleep []sleeper) {
 			break
 		}
 	}
+	if found == nil && m.hidden != nil {
+		return m.guess(), nil
+	}
 	if !all || len(asleep) < len(threads) || !slices.Equal(threads, m.threads()) { // one may have begun meanwhile
 		return found, nil
 	}
 	return found, asleep
 }
 
-// guess is for a member that cannot be looked at: it may read the terminal if it sleeps in the foreground.
-func (m member) guess() *ptyio.Reader {
-	if m.State != 'S' || !m.controls() || m.Group != m.Foreground {
+// guess is for a member that cannot be looked at: it may read the terminal if it sleeps in the foreground, and a pipe if it sleeps.
+func (m *member) guess() *ptyio.Reader {
+	if m.State != 'S' || m.file.Device != 0 && (!m.controls() || m.Group != m.Foreground) {
+		m.hidden = nil
 		return nil
 	}
-	return &ptyio.Reader{PID: m.PID, Program: m.Name, Guess: true, Still: m.asleep}
+	if m.hidden = errHidden; m.file.Device == 0 {
+		return nil
+	}
+	return &ptyio.Reader{PID: m.PID, Program: m.Name, Hidden: true, Still: m.asleep}
 }
 
 // asleep reports whether it is still the same process, and sleeps. One that was stopped seems to be in the same call.
-func (m member) asleep() bool {
+func (m *member) asleep() bool {
 	now, err := procs.Read(m.PID)
 	return err == nil && now.Start == m.Start && (now.State == 'S' || m.Threads > 1 && now.State != 'T' && now.State != 't')
 }
 
 // controls reports whether the file is the controlling terminal of the member. Another session may have a terminal of the
 // same number in a file system of its own.
-func (m member) controls() bool {
+func (m *member) controls() bool {
 	return m.file.Device != 0 && uint64(uint32(m.Terminal)) == m.file.Device && m.Session == m.session
 }
 
 // threads are the directories of its threads.
-func (m member) threads() []string {
+func (m *member) threads() []string {
 	base := "/proc/" + strconv.Itoa(m.PID)
 	var task unix.Stat_t
 	if m.Threads == 1 && unix.Stat(base+"/task", &task) == nil && task.Nlink == 3 { // itself, its parent, and the thread
@@ -216,7 +244,7 @@ func readCall(path string) (c call, err error) {
 }
 
 // waits reports whether a call ends when there is something to read in the file. watches says that it waits with epoll.
-func (m member) waits(c call) (reads, watches bool) {
+func (m *member) waits(c call) (reads, watches bool) {
 	switch kinds[c.number] {
 	case reading:
 		return m.has(int(int32(c.arguments[0]))), false
@@ -241,7 +269,7 @@ const (
 )
 
 // has reports whether a descriptor of the member is the file. It asks no file system other than for what the kernel has in memory.
-func (m member) has(fd int) bool {
+func (m *member) has(fd int) bool {
 	var found unix.Statx_t
 	path := "/proc/" + strconv.Itoa(m.PID) + "/fd/" + strconv.Itoa(fd)
 	if fd < 0 || unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_INO|unix.STATX_TYPE, &found) != nil {
@@ -258,7 +286,7 @@ func (m member) has(fd int) bool {
 const pollReadNormal = 0x40
 
 // polls looks through the list of a poll.
-func (m member) polls(list, length uint64) bool {
+func (m *member) polls(list, length uint64) bool {
 	const size, events = 8, 4 // of struct pollfd
 	entries := m.memory(list, min(length, maxListed)*size)
 	for ; len(entries) >= size; entries = entries[size:] {
@@ -270,7 +298,7 @@ func (m member) polls(list, length uint64) bool {
 }
 
 // selects looks through the first bit set of a select.
-func (m member) selects(length, set uint64) bool {
+func (m *member) selects(length, set uint64) bool {
 	if set == 0 {
 		return false
 	}
@@ -286,7 +314,7 @@ func (m member) selects(length, set uint64) bool {
 }
 
 // watches looks through what an epoll descriptor watches: lines such as "tfd: 18 events: 19 data: 12 pos:0 ino:4 sdev:1a".
-func (m member) watches(fd int) bool {
+func (m *member) watches(fd int) bool {
 	var room [4096]byte
 	text, err := procs.ReadFile("/proc/"+strconv.Itoa(m.PID)+"/fdinfo/"+strconv.Itoa(fd), room[:])
 	if err != nil {
@@ -310,16 +338,22 @@ func (m member) watches(fd int) bool {
 	return false
 }
 
+// readMemory may be refused though the rest is shown: filters of older containers do that. Tests replace it.
+var readMemory = unix.ProcessVMReadv
+
 // memory reads memory of the member; what cannot be read is empty.
-func (m member) memory(from, length uint64) []byte {
+func (m *member) memory(from, length uint64) []byte {
 	if length == 0 {
 		return nil
 	}
 	p := make([]byte, length)
 	local := []unix.Iovec{{Base: &p[0]}}
 	local[0].SetLen(len(p))
-	n, err := unix.ProcessVMReadv(m.PID, local, []unix.RemoteIovec{{Base: uintptr(from), Len: len(p)}}, 0)
+	n, err := readMemory(m.PID, local, []unix.RemoteIovec{{Base: uintptr(from), Len: len(p)}}, 0)
 	if err != nil {
+		if err == unix.EPERM || err == unix.ENOSYS {
+			m.hidden = errHidden
+		}
 		return nil
 	}
 	return p[:n]

@@ -16,13 +16,13 @@ type Tree struct {
 // maxMembers bounds the processes of one look.
 const maxMembers = 1024
 
-// each calls do with every living member until it returns false: the leader, its descendants, and then the orphans with theirs. It returns
-// what Orphans has returned; nil if that was not asked.
+// each calls do with every living member until it returns false: the leader, its descendants, and then the orphans with theirs. Of one
+// that the system hides it is only known that it exists. It returns what Orphans has returned; nil if that was not asked.
 func (t Tree) each(do func(p procs.Process) bool) (shared []int, err error) {
 	leader, err := procs.Read(t.Leader)
 	switch {
 	case err != nil && procs.Exists(t.Leader):
-		return nil, err
+		return nil, shown(err)
 	case err != nil: // it has ended
 		return nil, nil
 	}
@@ -65,8 +65,12 @@ func (t Tree) below(queue []procs.Process, met map[int]bool, do func(p procs.Pro
 				continue
 			}
 			met[pid] = true
-			if child, err := procs.Read(pid); err == nil {
+			child, err := procs.Read(pid)
+			switch {
+			case err == nil:
 				queue = append(queue, child)
+			case procs.Exists(pid):
+				queue = append(queue, procs.Unseen(pid, err))
 			}
 		}
 	}
