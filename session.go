@@ -195,12 +195,13 @@ func (s *Session) EndOwner(ctx context.Context, owner string) error {
 	return err
 }
 
-// List describes the processes that have not ended, ordered by id.
+// List describes the processes that have not ended, ordered by id, and what each waits for as one look finds it. All looks together have
+// a second; what is not known by then says so. A look at a process on another machine is a question to that.
 func (s *Session) List(ctx context.Context) (messages.Processes, error) {
 	return begin[messages.Processes](ctx, s, actors.ListProcesses{})
 }
 
-// Records describes the processes of List and the ended ones that are remembered.
+// Records describes the processes of List and the ended ones that are remembered. It does not look what they wait for.
 func (s *Session) Records(ctx context.Context) (messages.Processes, error) {
 	return begin[messages.Processes](ctx, s, actors.ListProcesses{Records: true})
 }

@@ -27,12 +27,14 @@ import (
 //	exit:N      the end, with that code
 //	denied      where it has a sandbox: the end, and that the sandbox stopped it
 //	awaits:K    from now on a program waits for input of kind K; for none without K
+//	awaits:hidden K    the same, and the system does not show it
+//	blind:N     the next N looks at it fail; all of them if N is negative
 //	listens:N   from now on a program listens on port N of 127.0.0.1; on none without N
 //	leave:N     the end of the leader, with that code; one it has started goes on
 //
 // The first word says what kind it is: prompt children are like our own; others are like a host's, and theirs can go wrong:
 //
-//	spawn=how, method=how, resolve=how    with panic, hang, leave (Goexit) or tarry (then panic), and for a spawner fail and late
+//	spawn=how, method=how, look=how, resolve=how    with panic, hang, leave (Goexit) or tarry (then panic), and for a spawner fail and late
 //	respawn=how                           the same for what follows a denial
 //	deaf                                  it never ends
 //	lost                                  its exit status is unknown
@@ -176,6 +178,8 @@ type imagined struct {
 	unread    []func(int, error) // report the outcomes of writes
 	awaits    messages.InputKind
 	listens   []ptyio.Listener
+	blind     int         // how many looks fail; negative: all, for good
+	looks     []time.Time // when it was looked at
 }
 
 // prompter is one whose methods return at once.
@@ -183,19 +187,52 @@ type prompter struct{ *imagined }
 
 func (prompter) Prompt() {}
 
-func (p prompter) AwaitedInput() (*messages.AwaitedInput, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.awaits == "" {
+func (c *imagined) AwaitedInput() (*messages.AwaitedInput, error) {
+	if err := c.look(); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.awaits == "" {
 		return nil, nil
 	}
-	return &messages.AwaitedInput{Kind: p.awaits}, nil
+	kind, hidden := strings.CutPrefix(string(c.awaits), "hidden ")
+	return &messages.AwaitedInput{Kind: messages.InputKind(kind), Guess: hidden, Hidden: hidden}, nil
 }
 
-func (p prompter) Listeners() ([]ptyio.Listener, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.listens), nil
+func (c *imagined) Listeners() ([]ptyio.Listener, error) {
+	if err := c.look(); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.listens), nil
+}
+
+// look counts a look, and fails as long as it is to.
+func (c *imagined) look() error {
+	c.mu.Lock()
+	c.looks = append(c.looks, time.Now())
+	blind, blinder := c.blind > 0, c.blind < 0
+	if blind {
+		c.blind--
+	}
+	c.mu.Unlock()
+	c.fails("look")
+	switch {
+	case blind:
+		return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "look", Detail: "there are no descriptors"}
+	case blinder:
+		return &messages.Error{Code: messages.ErrUnsupported, Op: "look", Detail: "it is dark"}
+	}
+	return nil
+}
+
+// lookedAt is when it was looked at.
+func (c *imagined) lookedAt() []time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.looks)
 }
 
 // live does the things that the command line names.
@@ -221,6 +258,10 @@ func (c *imagined) live() {
 		case "awaits":
 			c.mu.Lock()
 			c.awaits = messages.InputKind(number)
+			c.mu.Unlock()
+		case "blind":
+			c.mu.Lock()
+			c.blind = n
 			c.mu.Unlock()
 		case "listens":
 			c.mu.Lock()

@@ -176,6 +176,18 @@ func (p *process) disown() {
 
 var errNoEnd = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "end process", Detail: "its spawner never reported the end, and it was abandoned"}
 
+// foreign is a host's own child as actors know it.
+func foreign(child ptyio.Child) ptyio.Child {
+	once := abandonedOnce{child, make(chan struct{}, 1)}
+	if inquirer, can := child.(ptyio.Inquirer); can {
+		return struct {
+			abandonedOnce
+			ptyio.Inquirer
+		}{once, inquirer}
+	}
+	return once
+}
+
 // abandonedOnce is a host's own child. Both actors that are told of its birth may have to abandon it.
 type abandonedOnce struct {
 	ptyio.Child

@@ -2,11 +2,13 @@ package process
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/execbus/execbus/actors/internal/system"
+	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -19,15 +21,17 @@ type looking struct {
 	blind   int           // the attempt whose child cannot be looked at
 	since   time.Time     // when something happened last: output, input, a start, a call
 	cost    time.Duration // of the last look
+	retry   time.Duration // the least distance of the next look, after looks that have failed
 	counted bool          // it has a token of Dependencies.Looking
 	keysDue time.Time     // before that, keys are too early an answer
 
-	ports     *system.Timer // of the next look for listening sockets; nil if there is none
-	portsDue  time.Time     // when that is
-	portsBusy bool
-	portsCost time.Duration
-	named     []netip.AddrPort // where programs listened when an answer named one of them
-	begun     time.Time        // when a look first found another; zero: none has
+	ports      *system.Timer // of the next look for listening sockets; nil if there is none
+	portsDue   time.Time     // when that is
+	portsBusy  bool
+	portsCost  time.Duration
+	portsRetry time.Duration
+	named      []netip.AddrPort // where programs listened when an answer named one of them
+	begun      time.Time        // when a look first found another; zero: none has
 }
 
 const (
@@ -47,6 +51,8 @@ const (
 	// atOnce is which part of the distance looks come earlier, so that those at many processes come at once: to wake a processor for each
 	// costs more than the look.
 	atOnce = 16
+	// firstRetry is the least distance after a look that has failed; it doubles with each that fails, up to longestInCrowd.
+	firstRetry = 10 * time.Millisecond
 	// portsDistance is the distance between looks for listening sockets, whatever is printed, as far as lookShare allows. Where only
 	// calls that name no reason want them, it is that of other looks if that is longer.
 	portsDistance = 20 * time.Millisecond
@@ -67,7 +73,7 @@ func (l *looking) distance(now time.Time, looking int) time.Duration {
 	if looking > crowd {
 		longest = longestInCrowd
 	}
-	return min(max(now.Sub(l.since)/lookPart, firstLook, time.Duration(looking)*(l.cost+handling)*lookShare), longest)
+	return max(min(max(now.Sub(l.since)/lookPart, firstLook, time.Duration(looking)*(l.cost+handling)*lookShare), longest), l.retry)
 }
 
 // happened looks soon: something happened after which a program may wait for input.
@@ -154,32 +160,36 @@ func (p *process) lookNow() {
 		return
 	}
 	l.busy = true
-	result := looked{attempt: p.attempt.number, written: p.input.last}
-	inquirer := p.inquirer()
-	if inquirer == nil {
-		result.err = errNotObserved
-		p.looked(result)
-		return
-	}
-	p.ctx.Go(func(context.Context) any {
-		began := time.Now()
-		result.awaited, result.err = inquirer.AwaitedInput()
-		result.cost = time.Since(began)
-		return result
+	attempt, written := p.attempt.number, p.input.last
+	inquire(p, ptyio.Inquirer.AwaitedInput, func(awaited *messages.AwaitedInput, err error, cost time.Duration) any {
+		return looked{attempt, written, awaited, err, cost}
 	})
 }
 
-// inquirer is the child, if it can be asked; nil if it cannot.
-func (p *process) inquirer() ptyio.Inquirer {
-	child := p.attempt.calls.child
-	if inquirer, can := child.(ptyio.Inquirer); can && ptyio.IsPrompt(child) {
-		return inquirer
+// inquire puts a question to the child in a goroutine, and the answer comes as a message. A child of a host's own has a bounded time for it.
+func inquire[T any](p *process, question func(ptyio.Inquirer) (T, error), message func(T, error, time.Duration) any) {
+	inquirer, can := p.attempt.calls.child.(ptyio.Inquirer)
+	sys, self, began := p.ctx.System(), p.ctx.Self(), time.Now()
+	switch {
+	case !can:
+		var none T
+		sys.Send(self, message(none, errNotObserved, 0))
+	case p.attempt.calls.prompt:
+		p.ctx.Go(func(context.Context) any {
+			found, err := question(inquirer)
+			return message(found, err, time.Since(began))
+		})
+	default:
+		bound, cancel := context.WithTimeout(context.Background(), p.Patience.Child)
+		hostcode.Call[T]{Who: "the spawner of these processes", Do: func(context.Context) (T, error) { return question(inquirer) }}.Go(bound, func(found T, err error) {
+			cancel()
+			sys.Send(self, message(found, err, time.Since(began)))
+		})
 	}
-	return nil
 }
 
 var errNotObserved = &messages.Error{Code: messages.ErrUnsupported, Op: "look at process",
-	Detail: "the spawner of these processes does not say what they wait for; answers come at the end of their yields"}
+	Detail: "the spawner of these processes does not say what they wait for"}
 
 // looked answers the calls that have waited for this. A look that began before the newest write is void.
 func (p *process) looked(m looked) {
@@ -187,8 +197,7 @@ func (p *process) looked(m looked) {
 	l.busy, l.cost = false, min(m.cost, maxCost)
 	switch {
 	case p.attempt == nil || m.attempt != p.attempt.number:
-	case m.err != nil:
-		p.cannotLook(m.err)
+	case p.cannotLook(m.err, &l.retry):
 	case m.awaited != nil && m.written == p.input.last:
 		p.foundReader(*m.awaited)
 	}
@@ -201,6 +210,9 @@ const maxCost = 5 * time.Millisecond
 // foundReader answers the calls that wait for input.
 func (p *process) foundReader(awaited messages.AwaitedInput) {
 	for _, c := range slices.Clone(p.calls) {
+		if c.wantsInput() && awaited.Hidden && !c.until.Guesses {
+			p.tellBlind(errHidden)
+		}
 		if c.wantsInput() && (!awaited.Guess || c.until.Guesses) && (!c.until.Early || awaited.Kind != messages.InputKeys || p.stillForKeys(c)) {
 			p.meet(c, messages.Met{Reason: messages.MetAwaitingInput, Offset: p.output.Log.Total(), Input: &awaited})
 		}
@@ -235,7 +247,7 @@ func (p *process) lookForPorts() {
 	}
 	p.count()
 	now := time.Now()
-	distance := min(max(portsDistance, time.Duration(len(p.Looking))*(l.portsCost+handling)*lookShare), longestInCrowd)
+	distance := max(min(max(portsDistance, time.Duration(len(p.Looking))*(l.portsCost+handling)*lookShare), longestInCrowd), l.portsRetry)
 	if !p.wants((*call).wantsNamedPort) {
 		distance = max(distance, l.distance(now, len(p.Looking)))
 	}
@@ -255,18 +267,10 @@ func (p *process) portsNow() {
 		p.lookLater()
 		return
 	}
-	inquirer := p.inquirer()
-	if inquirer == nil {
-		p.cannotLook(errNotObserved)
-		p.lookLater() // which no longer counts this process
-		return
-	}
 	l.portsBusy = true
 	attempt := p.attempt.number
-	p.ctx.Go(func(context.Context) any {
-		began := time.Now()
-		found, err := inquirer.Listeners()
-		return ports{attempt, found, err, time.Since(began)}
+	inquire(p, ptyio.Inquirer.Listeners, func(found []ptyio.Listener, err error, cost time.Duration) any {
+		return ports{attempt, found, err, cost}
 	})
 }
 
@@ -276,8 +280,7 @@ func (p *process) foundPorts(m ports) {
 	l.portsBusy, l.portsCost = false, min(m.cost, maxCost)
 	switch {
 	case p.attempt == nil || m.attempt != p.attempt.number:
-	case m.err != nil:
-		p.cannotLook(m.err)
+	case p.cannotLook(m.err, &l.portsRetry):
 	default:
 		p.foundListeners(m.found)
 	}
@@ -327,12 +330,28 @@ func (p *process) newListener(found []ptyio.Listener) func(ptyio.Listener) bool 
 	return isNew
 }
 
-// cannotLook stops the looks at a child, and tells the host, once in a session, that nobody can see what its processes wait for.
-func (p *process) cannotLook(why error) {
-	p.looking.blind = p.attempt.number
+// cannotLook reports whether a look has failed. The next one is later then, or never if none can succeed; the child of a host's own that did
+// not answer in time is not asked again, because it may still be about to.
+func (p *process) cannotLook(why error, retry *time.Duration) bool {
+	if why == nil {
+		*retry = 0
+		return false
+	}
+	if _, failed := errors.AsType[*hostcode.Failure](why); failed || errors.Is(why, messages.ErrUnsupported) {
+		p.looking.blind = p.attempt.number
+	}
+	*retry = min(max(2**retry, firstRetry), longestInCrowd)
+	p.tellBlind(why)
+	return true
+}
+
+var errHidden = errors.New("the system does not show what some programs do; wait for guesses, too, or look at the output")
+
+// tellBlind tells the host, once in a session, that it is not always seen what its processes wait for.
+func (p *process) tellBlind(why error) {
 	select {
 	case p.Blind <- struct{}{}:
-		p.Bus.Publish(messages.ExecNotice{Origin: p.origin(), Text: "calls that wait until a program wants input, or listens, are answered at the end of their yields: " + why.Error()})
+		p.Bus.Publish(messages.ExecNotice{Origin: p.origin(), Text: "calls that wait until a program wants input, or listens, may be answered only at the end of their yields: " + why.Error()})
 	default:
 	}
 }

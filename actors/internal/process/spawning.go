@@ -119,7 +119,7 @@ func relay(sys *system.System, process, supervisor *system.PID, id messages.Proc
 			select {
 			case born <- struct{}{}:
 				if !ptyio.IsPrompt(spawned.Child) {
-					spawned.Child = abandonedOnce{spawned.Child, make(chan struct{}, 1)}
+					spawned.Child = foreign(spawned.Child)
 					e = spawned
 				}
 				event := protocol.ChildEvent{Process: id, Attempt: number, Event: e, PID: pidOf(spawned.Child)}

@@ -18,8 +18,8 @@ type (
 	// EndOwner ends all processes that an owner has when it comes, and cancels its waiting calls and its patches. It is
 	// answered with Done when they have ended. An empty owner has none.
 	EndOwner struct{ Owner string }
-	// ListProcesses asks for the processes of a session, with Records for the ended ones, too. It is answered with
-	// messages.Processes.
+	// ListProcesses asks for the processes of a session and what each waits for, or with Records for the ended ones, too, but not for
+	// that. It is answered with messages.Processes.
 	ListProcesses struct{ Records bool }
 	// DescribeProcess asks for one process, even if it has ended, as long as it is remembered. It is answered with a
 	// messages.ProcessInfo, or an error.

@@ -85,6 +85,7 @@ type attempt struct {
 	begun  int                 // the latest attempt that the actor has reported
 	number int                 // the latest one that the spawner has reported
 	child  ptyio.Child         // of that one; nil if it has none
+	asked  chan struct{}       // holds a token while the child has not answered a list's question; a child of ours needs none
 	unborn bool                // the latest attempt has no child, and gets none
 	status messages.ExitStatus // of the leader
 	tree   *messages.TreeReport
@@ -95,6 +96,7 @@ func (a *attempt) learn(m protocol.ChildEvent) {
 	switch event := m.Event.(type) {
 	case ptyio.Spawned:
 		a.child, a.number, a.unborn, a.status, a.tree = event.Child, m.Attempt, false, messages.StatusNone(), nil
+		a.asked = make(chan struct{}, 1)
 	case ptyio.Exited:
 		a.status = event.Status
 	case ptyio.TreeEnded:

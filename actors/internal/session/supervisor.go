@@ -126,7 +126,13 @@ func (v *supervisor) handle(message any) {
 	case protocol.CancelWait:
 		v.cancel(m)
 	case protocol.ListProcesses:
-		v.ctx.Respond(v.list(m))
+		if m.Records {
+			v.ctx.Respond(v.list(true))
+		} else {
+			v.listNow()
+		}
+	case answer:
+		v.reply(m.call, m.reply)
 	case protocol.DescribeProcess:
 		v.ctx.Respond(v.describe(m.Process))
 	case messages.UpdateEnvironment:
@@ -481,12 +487,12 @@ func (v *supervisor) describe(id messages.ProcessID) any {
 	return unknownProcess(id)
 }
 
-func (v *supervisor) list(m protocol.ListProcesses) messages.Processes {
+func (v *supervisor) list(records bool) messages.Processes {
 	var all messages.Processes
 	for _, e := range v.entries {
 		all = append(all, e.info)
 	}
-	if m.Records {
+	if records {
 		for _, r := range v.records.all {
 			all = append(all, r.info)
 		}
