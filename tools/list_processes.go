@@ -28,25 +28,30 @@ type Listed struct {
 	PID       int       `json:"pid,omitempty"`
 	ExitCode  *int      `json:"exit_code,omitempty"`
 	End       string    `json:"end,omitempty"` // how it ended, in words
+	// What it waits for: a messages.InputKind, which may be a guess; where it listens; and why some of this is not known, in words.
+	WaitingFor string   `json:"waiting_for,omitempty"`
+	Guess      bool     `json:"guess,omitempty"`
+	Listening  []string `json:"listening,omitempty"`
+	Unknown    string   `json:"unknown,omitempty"`
 }
 
 func listProcesses() tool {
 	word, number := map[string]any{"type": "string"}, map[string]any{"type": "number"}
 	return tool{Tool: Tool{Name: "list_processes", Title: "List processes", ReadOnly: true,
-		Description: "Lists the processes that run, and with include_ended those that have ended and are remembered: at most 64, for 10 minutes."},
+		Description: "Lists the processes that run, with the input that each waits for and where it listens on TCP, and with include_ended those that have ended and are remembered: at most 64, for 10 minutes."},
 		parameters: []parameter{{name: argEnded, kind: flag, about: "Whether to list ended ones, too. Default: false."}},
 		output: closed(map[string]any{"processes": map[string]any{"type": "array", "items": closed(map[string]any{
 			"session_id": number, "command": word, "workdir": word, "tty": map[string]any{"type": "boolean"}, "state": word, "began": word,
-			"pid": number, "exit_code": number, "end": word}, "session_id", "command", "workdir", "tty", "state", "began")}}, "processes"),
+			"pid": number, "exit_code": number, "end": word, "waiting_for": word, "guess": map[string]any{"type": "boolean"},
+			"listening": map[string]any{"type": "array", "items": word}, "unknown": word}, "session_id", "command", "workdir", "tty", "state", "began")}}, "processes"),
 		run: runList}
 }
 
 func runList(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answer {
-	ask := s.session.List
-	if a.flag(argEnded) {
-		ask = s.session.Records
+	processes, err := s.session.List(ctx)
+	if err == nil && a.flag(argEnded) {
+		processes, err = withEnded(ctx, s, processes)
 	}
-	processes, err := ask(ctx)
 	if err != nil {
 		return failure("list_processes", err)
 	}
@@ -61,12 +66,33 @@ func runList(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answer
 	return Answer{Text: b.String(), Structured: listing}
 }
 
+// withEnded is what is remembered, with what those that run wait for.
+func withEnded(ctx context.Context, s *Set, running messages.Processes) (messages.Processes, error) {
+	awaits := map[messages.ProcessID]*messages.Awaits{}
+	for _, p := range running {
+		awaits[p.Process] = p.Awaits
+	}
+	all, err := s.session.Records(ctx)
+	for i := range all {
+		if all[i].End == nil {
+			all[i].Awaits = awaits[all[i].Process]
+		}
+	}
+	return all, err
+}
+
 func listed(p messages.ProcessInfo) Listed {
 	l := Listed{SessionID: int(p.Process), Command: p.Label, Workdir: p.Dir, TTY: p.TTY, State: string(p.State), Began: p.Began, PID: p.PID}
 	if p.End != nil {
 		l.End = p.End.Words()
 		if code, known := p.End.Status.Code(); known {
 			l.ExitCode = &code
+		}
+	}
+	if a := p.Awaits; a != nil {
+		l.Listening, l.Unknown = a.Listening, a.Unknown
+		if a.Input != nil {
+			l.WaitingFor, l.Guess = string(a.Input.Kind), a.Input.Guess
 		}
 	}
 	return l
@@ -77,5 +103,9 @@ func describe(p messages.ProcessInfo) string {
 	if p.End != nil {
 		return p.End.Words()
 	}
-	return strings.ReplaceAll(string(p.State), "_", " ")
+	state := strings.ReplaceAll(string(p.State), "_", " ")
+	if waits := p.Awaits.String(); waits != "" {
+		state += "; " + waits
+	}
+	return state
 }

@@ -5,10 +5,12 @@ package tools_test
 import (
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/tests/expect"
 	"github.com/execbus/execbus/tools"
 )
 
@@ -50,4 +52,40 @@ func TestAnUntilThatIsNoneIsRefusedByName(t *testing.T) {
 			t.Errorf("%s: %q, %v", until, answer.Text, answer.Err)
 		}
 	}
+}
+
+func TestListProcessesSaysWhatEachWaitsFor(t *testing.T) {
+	set, _ := open(t)
+	for _, c := range []struct{ script, kind, says string }{
+		{"read -s x", "secret", "running; waits for input: a secret: echo is off: "},
+		{"exec cat", "line", "running; waits for input: a line: "},
+		{"exec sleep 600", "", "running: exec sleep 600 "},
+	} {
+		id := start(t, set, c.script, `"shell":"bash"`, `"tty":true`)
+		for _, arguments := range []string{`{}`, `{"include_ended":true}`} {
+			var answer tools.Answer
+			expect.Eventually(t, c.script+": the list says what it waits for", func() bool { // its input may not be open yet
+				answer = call(t, set, "list_processes", arguments)
+				for _, p := range structured[tools.Listing](t, answer).Processes {
+					if p.SessionID == id {
+						return p.WaitingFor == c.kind && !p.Guess && p.Unknown == "" && p.Listening == nil
+					}
+				}
+				return false
+			})
+			expect.Contains(t, answer.Text, fmt.Sprintf("%d %s", id, c.says))
+		}
+	}
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("skipped: ", err)
+	}
+	id := start(t, set, `exec python3 -c "import socket, time; s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); time.sleep(1000)"`)
+	expect.Eventually(t, "the list says where it listens", func() bool {
+		for _, p := range structured[tools.Listing](t, call(t, set, "list_processes", `{}`)).Processes {
+			if p.SessionID == id {
+				return len(p.Listening) == 1 && strings.HasPrefix(p.Listening[0], "127.0.0.1:")
+			}
+		}
+		return false
+	})
 }
