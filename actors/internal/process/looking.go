@@ -20,7 +20,7 @@ type looking struct {
 	busy    bool          // a look is under way
 	blind   int           // the attempt whose child cannot be looked at
 	since   time.Time     // when something happened last: output, input, a start, a call
-	cost    time.Duration // of the last look
+	paid    time.Time     // until when the looks so far have taken their share of a processor
 	retry   time.Duration // the least distance of the next look, after looks that have failed
 	counted bool          // it has a token of Dependencies.Looking
 	keysDue time.Time     // before that, keys are too early an answer
@@ -44,8 +44,9 @@ const (
 	longestInCrowd  = time.Second
 	crowd           = 100
 	// lookShare bounds the looks at all processes together to about one part in so many of one processor, as far as the
-	// longest distance allows.
-	lookShare = 25
+	// longest distance allows. The first looks at a process after a while come as soon as they should: they take what lookCredit has left.
+	lookShare  = 25
+	lookCredit = 50 * time.Millisecond
 	// handling is what a look costs besides: a timer, a goroutine and two messages.
 	handling = 20 * time.Microsecond
 	// atOnce is which part of the distance looks come earlier, so that those at many processes come at once: to wake a processor for each
@@ -61,19 +62,30 @@ const (
 // origin is what the times of looks are rounded from.
 var origin = time.Now()
 
-// next is when the next look is due.
-func next(now time.Time, distance time.Duration) time.Time {
+// together is a time in a distance from now, or a little earlier.
+func together(now time.Time, distance time.Duration) time.Time {
 	since := now.Add(distance).Sub(origin)
 	return origin.Add(since - since%max(distance/atOnce, 1))
 }
 
-// distance is the time to the next look.
-func (l *looking) distance(now time.Time, looking int) time.Duration {
+// next is when the next look is due, if so many processes are looked at.
+func (l *looking) next(now time.Time, looking int) time.Time {
 	longest := longestDistance
 	if looking > crowd {
 		longest = longestInCrowd
 	}
-	return max(min(max(now.Sub(l.since)/lookPart, firstLook, time.Duration(looking)*(l.cost+handling)*lookShare), longest), l.retry)
+	return together(now, max(min(max(now.Sub(l.since)/lookPart, firstLook, l.paid.Add(-lookCredit).Sub(now)), longest), l.retry))
+}
+
+// pay notes what a look has cost.
+func (l *looking) pay(now time.Time, cost time.Duration, looking int) {
+	if l.paid.Before(now) {
+		l.paid = now
+	}
+	l.paid = l.paid.Add(time.Duration(looking) * (min(cost, maxCost) + handling) * lookShare)
+	if latest := now.Add(lookCredit + longestInCrowd); l.paid.After(latest) {
+		l.paid = latest
+	}
 }
 
 // happened looks soon: something happened after which a program may wait for input.
@@ -99,7 +111,7 @@ func (p *process) lookLater() {
 	}
 	p.count()
 	now := time.Now()
-	due := next(now, l.distance(now, len(p.Looking)))
+	due := l.next(now, len(p.Looking))
 	if l.keysDue.After(due) {
 		due = l.keysDue
 	}
@@ -194,7 +206,8 @@ var errNotObserved = &messages.Error{Code: messages.ErrUnsupported, Op: "look at
 // looked answers the calls that have waited for this. A look that began before the newest write is void.
 func (p *process) looked(m looked) {
 	l := &p.looking
-	l.busy, l.cost = false, min(m.cost, maxCost)
+	l.busy = false
+	l.pay(time.Now(), m.cost, len(p.Looking))
 	switch {
 	case p.attempt == nil || m.attempt != p.attempt.number:
 	case p.cannotLook(m.err, &l.retry):
@@ -248,10 +261,10 @@ func (p *process) lookForPorts() {
 	p.count()
 	now := time.Now()
 	distance := max(min(max(portsDistance, time.Duration(len(p.Looking))*(l.portsCost+handling)*lookShare), longestInCrowd), l.portsRetry)
-	if !p.wants((*call).wantsNamedPort) {
-		distance = max(distance, l.distance(now, len(p.Looking)))
+	due := together(now, distance)
+	if look := l.next(now, len(p.Looking)); look.After(due) && !p.wants((*call).wantsNamedPort) {
+		due = look
 	}
-	due := next(now, distance)
 	if l.ports != nil && !due.Before(l.portsDue) {
 		return
 	}

@@ -12,7 +12,7 @@ func TestLooksComeTogether(t *testing.T) {
 		moments := map[time.Time]bool{}
 		for i := range 1000 {
 			from := now.Add(distance * time.Duration(i) / 1000)
-			due := next(from, distance)
+			due := together(from, distance)
 			if wait := due.Sub(from); wait > distance || wait < distance-distance/atOnce {
 				t.Fatalf("a look that is due in %s comes in %s", distance, wait)
 			}
@@ -24,25 +24,51 @@ func TestLooksComeTogether(t *testing.T) {
 	}
 }
 
-// Looks take a bounded part of one processor, as far as the longest distance allows.
-func TestTheDistanceGrowsWithWhatLooksCost(t *testing.T) {
+// looksIn counts the looks of some time, each of which costs the same.
+func looksIn(l looking, lasts, cost time.Duration, crowd int) (looks int) {
+	begin := l.since
+	for now := begin; now.Sub(begin) < lasts; looks++ {
+		now = l.next(now, crowd)
+		l.pay(now, cost, crowd)
+	}
+	return looks
+}
+
+// The distance grows with the silence, and looks take a bounded part of one processor, as far as the longest distance allows.
+func TestHowOftenIsLooked(t *testing.T) {
 	now := time.Now()
-	silent := func(d time.Duration) time.Time { return now.Add(-d) }
 	for _, c := range []struct {
-		l       looking
-		looking int
-		want    time.Duration
+		what        string
+		lasts, cost time.Duration
+		looking     int
+		least, most int
 	}{
-		{looking{since: now}, 1, firstLook},
-		{looking{since: silent(100 * time.Millisecond)}, 1, 10 * time.Millisecond},
-		{looking{since: silent(time.Minute)}, crowd, longestDistance},
-		{looking{since: silent(time.Minute)}, crowd + 1, longestInCrowd},
-		{looking{since: now}, 10, 10 * handling * lookShare},
-		{looking{since: now, cost: handling}, 10, 20 * handling * lookShare},
-		{looking{since: now, cost: maxCost}, crowd + 1, longestInCrowd},
+		{"one process", 20 * time.Millisecond, 0, 1, 15, 22},
+		{"one process that costs much, at first", 10 * time.Millisecond, 400 * time.Microsecond, 1, 5, 9},
+		{"one process that costs much", 200 * time.Millisecond, 4 * time.Millisecond, 1, 2, 4},
+		{"after a long time", 100 * time.Second, 0, 1, 400, 500},
+		{"many processes", 10 * time.Second, 5 * time.Microsecond, 1000, 15, 20},
+		{"many processes, for long", 100 * time.Second, 5 * time.Microsecond, 1000, 100, 125},
 	} {
-		if got := c.l.distance(now, c.looking); got != c.want {
-			t.Errorf("%s after %s, %d looked at: %s, want %s", c.l.cost, now.Sub(c.l.since), c.looking, got, c.want)
+		if looks := looksIn(looking{since: now}, c.lasts, c.cost, c.looking); looks < c.least || looks > c.most {
+			t.Errorf("%s: %d looks in %s, want %d to %d", c.what, looks, c.lasts, c.least, c.most)
 		}
+	}
+}
+
+// A program that prints all the time is not looked at more often than looks may cost.
+func TestOutputDoesNotMakeLooksCostMore(t *testing.T) {
+	begin := time.Now()
+	l, looks := looking{since: begin}, 0
+	for due, now := begin, begin; now.Sub(begin) < time.Second; now = now.Add(time.Millisecond) {
+		l.since = now
+		if !now.Before(due) {
+			looks++
+			l.pay(now, time.Millisecond, 1)
+			due = l.next(now, 1)
+		}
+	}
+	if share := time.Second / time.Duration(lookShare) / (time.Millisecond + handling); looks > int(share)+4 || looks < int(share)-4 {
+		t.Errorf("%d looks of a millisecond each in a second, want about %d", looks, share)
 	}
 }
