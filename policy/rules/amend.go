@@ -31,7 +31,25 @@ func Append(path string, prefix []string) error {
 	if err := CheckPrefix(prefix); err != nil {
 		return err
 	}
-	if err := appendRule(path, prefix); err != nil {
+	allows := func(m Match) bool { return m.Decision == Allow && slices.Equal(m.Prefix, prefix) }
+	return appendLine(path, Line(prefix), func(with *Set) bool { return slices.ContainsFunc(with.Match(prefix), allows) })
+}
+
+// AppendHost adds one line to a rule file, as Append does: a rule about hosts, without its Origin.
+func AppendHost(path string, rule messages.HostRule) error {
+	if err := CheckHost(rule); err != nil {
+		return err
+	}
+	return appendLine(path, HostLine(rule), func(with *Set) bool {
+		return slices.ContainsFunc(with.Network(), func(other messages.HostRule) bool {
+			other.Origin = rule.Origin
+			return other == rule
+		})
+	})
+}
+
+func appendLine(path, line string, holds func(*Set) bool) error {
+	if err := appendRule(path, line, holds); err != nil {
 		return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "amend", Subject: path, Detail: detailOf(err)}
 	}
 	return nil
@@ -41,16 +59,39 @@ func Append(path string, prefix []string) error {
 func Line(prefix []string) string {
 	words := make([]string, len(prefix))
 	for i, word := range prefix {
-		var text bytes.Buffer
-		encoder := json.NewEncoder(&text)
-		encoder.SetEscapeHTML(false)
-		_ = encoder.Encode(word) // a string into memory
-		words[i] = strings.TrimSuffix(text.String(), "\n")
+		words[i] = quoted(word)
 	}
 	return fmt.Sprintf(`prefix_rule(pattern=[%s], decision="allow")`, strings.Join(words, ", "))
 }
 
-func appendRule(path string, prefix []string) error {
+// HostLine is the line of a rule file with a rule about hosts.
+func HostLine(rule messages.HostRule) string {
+	protocol := string(rule.Protocol)
+	if protocol == "" {
+		protocol = "any"
+	}
+	if rule.Protocol == messages.HostUDP {
+		protocol = "socks5_udp"
+	}
+	line := fmt.Sprintf(`network_rule(host=%s, protocol=%q, decision=%q`, quoted(rule.Host), protocol, rule.Decision)
+	if rule.Justification != "" {
+		line += ", justification=" + quoted(rule.Justification)
+	}
+	if rule.HiddenName {
+		line += ", hidden_name=True"
+	}
+	return line + ")"
+}
+
+func quoted(text string) string {
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text) // a string into memory
+	return strings.TrimSuffix(line.String(), "\n")
+}
+
+func appendRule(path, line string, holds func(*Set) bool) error {
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -66,7 +107,6 @@ func appendRule(path string, prefix []string) error {
 	if err != nil {
 		return err
 	}
-	line := Line(prefix)
 	for known := range bytes.Lines(old) {
 		if string(bytes.TrimSuffix(known, []byte("\n"))) == line {
 			return nil
@@ -76,7 +116,7 @@ func appendRule(path string, prefix []string) error {
 	if len(old) > 0 && old[len(old)-1] != '\n' {
 		added = "\n" + added
 	}
-	if err := checkAppended(old, added, prefix); err != nil {
+	if err := checkAppended(old, added, holds); err != nil {
 		return err
 	}
 	if _, err := file.WriteString(added); err != nil {
@@ -87,7 +127,7 @@ func appendRule(path string, prefix []string) error {
 
 // checkAppended finds out whether the file can be read after the change, and whether it then has the new rule. If the
 // file became too long, or if its last line continued on the new one, all its rules would be lost.
-func checkAppended(old []byte, added string, prefix []string) error {
+func checkAppended(old []byte, added string, holds func(*Set) bool) error {
 	if _, err := Parse("it", old); err != nil {
 		return fmt.Errorf("the file cannot be read as it is: %s", detailAt(err))
 	}
@@ -95,9 +135,8 @@ func checkAppended(old []byte, added string, prefix []string) error {
 	if err != nil {
 		return fmt.Errorf("with the new line the file could not be read: %s", detailAt(err))
 	}
-	allows := func(m Match) bool { return m.Decision == Allow && slices.Equal(m.Prefix, prefix) }
-	if !slices.ContainsFunc(rules.Match(prefix), allows) {
-		return errors.New("in this file the new line would not allow the prefix")
+	if !holds(rules) {
+		return errors.New("in this file the new line would not make the rule")
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func TestWhatCannotBeAppended(t *testing.T) {
 		{"prefix_rule(['rm'], decision='forbidden')\nx = \"\"\"", "2:5: starlark error"},
 		{"prefix_rule(['rm'], decision='forbidden')\nx = [", "cannot be read"},
 		{"prefix_rule(['rm'], decision='maybe')", "1:12: invalid decision"},
-		{"def prefix_rule(pattern, decision):\n  pass\n", "would not allow the prefix"},
+		{"def prefix_rule(pattern, decision):\n  pass\n", "would not make the rule"},
 		{"for i in range(10000):\n  prefix_rule([str(i)])\n", "more than 10000 rules"},
 	} {
 		if err := os.WriteFile(path, []byte(bad.content), 0o600); err != nil {
