@@ -20,6 +20,7 @@ const (
 	DecisionTimedOut           DecisionKind = "timed_out"                     // nobody answered before the deadline
 	// DecisionAborted rejects the command and stops the turn: the owner's other open questions are rejected with it, and the owner's
 	// waiting calls are cancelled, so that no further question of the turn is put. Running commands go on.
+	// About a host it also ends the process that asks.
 	DecisionAborted DecisionKind = "abort"
 )
 
@@ -35,6 +36,9 @@ type Decision struct {
 	Rejection string `json:"rejection,omitempty"`
 	// Amendment replaces the proposed prefix with DecisionApprovedWithRule; empty means the proposed one.
 	Amendment []string `json:"amendment,omitempty"`
+	// HostRule replaces the proposed rule with DecisionApprovedWithRule about a host. It has to allow what is asked about. Nil means the
+	// proposed one.
+	HostRule *HostRule `json:"hostRule,omitempty"`
 	// Expires is how long DecisionApprovedForSession is remembered; zero means as long as the session.
 	Expires time.Duration `json:"expiresNs,omitempty"`
 }
@@ -58,7 +62,26 @@ type Segment struct {
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// Question is put to a person about one command, or one patch. Equal commands that wait share one question, unless the only subscribers that
+// HostQuestion says which host a command wants to talk to.
+type HostQuestion struct {
+	// Process has shown its credential; zero if the connection shows none, as those of some programs do. Whatever can read the
+	// variables of a process can show its credential.
+	Process ProcessID `json:"process,omitempty"`
+	// Command is that of the process, escaped like Question.Display; empty if it is not known.
+	Command  string       `json:"command,omitempty"`
+	Host     string       `json:"host"` // canonical: a name in ASCII, or an address
+	Port     uint16       `json:"port"`
+	Protocol HostProtocol `json:"protocol"`
+	// Looks says what the name looks like beyond ASCII, with its form in ASCII; empty if it is in ASCII.
+	Looks string `json:"looks,omitempty"`
+	// Rule is what DecisionApprovedWithRule makes; nil if no rule that allows would spare the question, because another asks.
+	Rule *HostRule `json:"rule,omitempty"`
+}
+
+// String is "example.com:443 (https)".
+func (q HostQuestion) String() string { return hostAccess(q.Host, q.Port, q.Protocol) }
+
+// Question is put to a person about one command, one patch, or one host. Equal commands that wait share one question, unless the only subscribers that
 // could answer are subscribed to single calls.
 type Question struct {
 	ID QuestionID `json:"id"`
@@ -76,6 +99,9 @@ type Question struct {
 	Dir     string `json:"dir"`
 	// Patch is set if the question is about a patch. Argv then is apply_patch and the files that it changes.
 	Patch *PatchQuestion `json:"patch,omitempty"`
+	// Host is set if the question is about a host that a running command wants to talk to; the connection waits. Argv then is
+	// network-access and the host as a URL.
+	Host *HostQuestion `json:"host,omitempty"`
 	// OpenInput says that the command's input stays open, as a terminal's does: there is no question about later input, or about
 	// the commands that an interpreter runs because of it.
 	OpenInput bool `json:"openInput,omitempty"`
@@ -112,13 +138,29 @@ type Questions []Question
 // GrantID names a grant.
 type GrantID string
 
-// Grant is a command that was approved for a session: equal commands are not asked about.
+// HostGrant is a connection that a person has allowed: to this host, port and protocol, and to no other.
+type HostGrant struct {
+	Host     string       `json:"host"`
+	Port     uint16       `json:"port"`
+	Protocol HostProtocol `json:"protocol"`
+	// Session says that every command of the session may. Otherwise what shows the credential of Process may, until that has
+	// ended; zero means what shows none, until no command runs.
+	Session bool      `json:"session"`
+	Process ProcessID `json:"process,omitempty"`
+}
+
+// String is "example.com:443 (https)".
+func (g HostGrant) String() string { return hostAccess(g.Host, g.Port, g.Protocol) }
+
+// Grant is a command that was approved for a session: equal commands are not asked about. Or it is a host that was approved.
 type Grant struct {
-	ID      GrantID   `json:"id"`
-	Display string    `json:"display"` // the command, escaped: the first 4 KiB
-	Dir     string    `json:"dir"`
-	Granted time.Time `json:"granted"`
-	Expires time.Time `json:"expires,omitzero"` // the zero time means with the session
+	ID GrantID `json:"id"`
+	// Host is set if the grant is about a host.
+	Host    *HostGrant `json:"host,omitempty"`
+	Display string     `json:"display"` // the command, escaped: the first 4 KiB
+	Dir     string     `json:"dir"`
+	Granted time.Time  `json:"granted"`
+	Expires time.Time  `json:"expires,omitzero"` // the zero time means with the session
 	// Remembers is Choice.Remembers as the person saw it.
 	Remembers string `json:"remembers"`
 }
@@ -126,8 +168,8 @@ type Grant struct {
 // Grants are the grants of a session, the oldest first.
 type Grants []Grant
 
-// RevokeGrant forgets a grant: the next such command is asked about again. It is answered with an *Error if
-// there is no such grant.
+// RevokeGrant forgets a grant: the next such command is asked about again, and connections to a host that nothing else allows
+// are closed within a second. It is answered with an *Error if there is no such grant.
 type RevokeGrant struct {
 	Grant GrantID `json:"grant"`
 }
@@ -155,6 +197,8 @@ type ApprovalRequested struct {
 type ApprovalResolved struct {
 	Origin
 	Question QuestionID `json:"question"`
+	// Host is what a question about a host was about, as HostQuestion.String has it.
+	Host string `json:"host,omitempty"`
 	// Decision is empty if the question was withdrawn.
 	Decision DecisionKind   `json:"decision,omitempty"`
 	Source   DecisionSource `json:"source,omitempty"`
@@ -192,6 +236,9 @@ func (d Decision) Check() error {
 	}
 	if d.Expires < 0 {
 		return &Error{Code: ErrInvalidRequest, Op: "decide", Subject: "expires", Detail: "it is negative; use zero for the whole session"}
+	}
+	if d.HostRule != nil {
+		return d.HostRule.Check()
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ type HostDefault string
 // The defaults. The zero value means HostsDenied.
 const (
 	HostsDenied HostDefault = "deny"
-	HostsAsked  HostDefault = "ask" // a person is asked
+	HostsAsked  HostDefault = "ask" // a person is asked, as the approval policy allows
 )
 
 // NetworkPolicy says which hosts a confined command may talk to.
@@ -166,18 +166,25 @@ const MaxBlockedHosts = 16
 
 // String says of a connection that was refused why, and which rule would allow it.
 func (c Connection) String() string {
-	text := fmt.Sprintf("network access to %s", c.Host)
-	if c.Port != 0 {
-		text += fmt.Sprintf(":%d", c.Port)
-	}
-	if c.Protocol != "" {
-		text += " (" + string(c.Protocol) + ")"
-	}
-	text += " was blocked: " + c.Reason
+	text := "network access to " + hostAccess(c.Host, c.Port, c.Protocol) + " was blocked: " + c.Reason
 	if c.Suggestion != nil {
 		text += "; a rule would permit it: " + c.Suggestion.String()
 	}
 	return text
+}
+
+// hostAccess is "example.com:443 (https)". Port and protocol may be missing.
+func hostAccess(host string, port uint16, protocol HostProtocol) string {
+	if port != 0 && strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if port != 0 {
+		host += fmt.Sprintf(":%d", port)
+	}
+	if protocol != "" {
+		host += " (" + string(protocol) + ")"
+	}
+	return host
 }
 
 // NetworkConnection is published for each connection of a command to a host, when it has ended or was refused. Its process is that of the

@@ -117,7 +117,7 @@ type SandboxPolicy struct {
 	// NetworkAccess lets a read-only, workspace-write or external-sandbox command use the network.
 	NetworkAccess bool `json:"network_access,omitempty"`
 	// Network lets a read-only or workspace-write command talk to some hosts and to no other: those that its rules and the network
-	// rules of rule files allow. What they or the default ask about is denied: nobody is asked about hosts. Only an isolated command can be
+	// rules of rule files allow, and those that a person allows where they or the default ask. Only an isolated command can be
 	// held to that. It cannot be set with NetworkAccess.
 	Network *NetworkPolicy `json:"network,omitempty"`
 	// For workspace-write: the writable directories besides the working directory, and whether $TMPDIR and /tmp are not writable.

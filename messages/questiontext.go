@@ -29,12 +29,14 @@ func (q *Question) text(most, variables int) string {
 	switch {
 	case q.Patch != nil:
 		q.Patch.write(&b, line)
+	case q.Host != nil:
+		q.Host.write(line)
 	case q.Retry:
 		line("The sandbox stopped this command. Run it again without a sandbox?")
 	default:
 		line("Run this command?")
 	}
-	if q.Patch == nil {
+	if q.Patch == nil && q.Host == nil {
 		b.WriteString("\n")
 		line("%s", q.Display)
 	}
@@ -47,6 +49,9 @@ func (q *Question) text(most, variables int) string {
 	}
 	for _, path := range q.Leads {
 		line("%s", path)
+	}
+	if q.Host != nil {
+		q.Host.facts(line)
 	}
 	line("Directory: %s", Visible(q.Dir))
 	if q.Program != "" {
@@ -79,6 +84,35 @@ func (p *PatchQuestion) write(b *strings.Builder, line func(string, ...any)) {
 		line("It changes %d more files.", p.MoreFiles)
 	}
 	b.WriteString("\n" + strings.TrimRight(p.Diff, "\n") + "\n")
+}
+
+// write says which host it is about.
+func (q *HostQuestion) write(line func(string, ...any)) {
+	line("Let a running command talk to this host?\n\n%s", q)
+}
+
+// facts say who asks, what may go wrong, and what the rule would be.
+func (q *HostQuestion) facts(line func(string, ...any)) {
+	if q.Looks != "" {
+		line("Careful, this host name is not what it looks like: %s", q.Looks)
+	}
+	switch q.Protocol {
+	case HostHTTP:
+		line("It is plain text: anyone on the way can read it, and change the answer.")
+	case HostTCP:
+		line("It is a bare connection: nobody checks what goes over it.")
+	}
+	switch {
+	case q.Process == 0 && q.Command == "":
+		line("The connection does not say which of the session's commands it belongs to.")
+	case q.Process == 0:
+		line("The connection does not say which command it belongs to. Only this one runs: %s", q.Command)
+	default:
+		line("Command: %s (process %d)", q.Command, q.Process)
+	}
+	if q.Rule != nil {
+		line("A rule would be: %s", q.Rule)
+	}
 }
 
 // Display is a change in one line for a person's eyes: "update /etc/hosts (+1 -2)".

@@ -90,3 +90,28 @@ func TestAChoiceSaysWhatItRemembers(t *testing.T) {
 		}
 	}
 }
+
+func TestAQuestionAboutAHost(t *testing.T) {
+	rule := HostRule{Host: "xn--pple-43d.com:80", Protocol: HostHTTP, Decision: HostAllow}
+	q := &Question{Display: "network-access http://xn--pple-43d.com", Dir: "/work\n", Reason: "no rule names it", Host: &HostQuestion{Process: 1000, Command: "curl x", Host: "xn--pple-43d.com",
+		Port: 80, Protocol: HostHTTP, Looks: "аpple.com is xn--pple-43d.com", Rule: &rule}}
+	text := q.Text()
+	for _, fact := range []string{"Let a running command talk to this host?\n\nxn--pple-43d.com:80 (http)\n\n", "not what it looks like: аpple.com is xn--pple-43d.com\n", "It is plain text: ",
+		"Command: curl x (process 1000)\n", "A rule would be: allow xn--pple-43d.com:80 (http)\n", `Directory: /work\n` + "\n", "Reason: no rule names it"} {
+		if !strings.Contains(text, fact) {
+			t.Errorf("%q is not in\n%s", fact, text)
+		}
+	}
+	if strings.Contains(text, "Run this command") || strings.Contains(text, q.Display) {
+		t.Error(text)
+	}
+	q.Host = &HostQuestion{Host: "2001:db8::1", Port: 22, Protocol: HostTCP}
+	if text := q.Text(); !strings.Contains(text, "\n\n[2001:db8::1]:22 (tcp)\n\n") || !strings.Contains(text, "It is a bare connection: ") ||
+		!strings.Contains(text, "does not say which of the session's commands") || strings.Contains(text, "A rule would be") {
+		t.Error(text)
+	}
+	q.Host = &HostQuestion{Host: "example.com", Port: 443, Protocol: HostHTTPS, Command: "curl x"}
+	if text := q.Text(); !strings.Contains(text, "Only this one runs: curl x\n") || strings.Contains(text, "plain text") || strings.Contains(text, "bare") {
+		t.Error(text)
+	}
+}

@@ -67,7 +67,7 @@ type RunResult struct {
 	Aggregated []byte        `json:"aggregated"`
 	Omitted    int64         `json:"omitted,omitempty"`  // bytes of both streams that were read and not kept
 	Duration   time.Duration `json:"durationNs"`         // from the start of the program to its exit
-	Waited     time.Duration `json:"waitedNs,omitempty"` // for a person, before the start and between attempts
+	Waited     time.Duration `json:"waitedNs,omitempty"` // for a person: before the start, between attempts, and about hosts, which is part of Duration
 	// Tree is how the command's background children ended; nil if they have not ended within RunDrain.
 	Tree   *TreeReport `json:"tree,omitempty"`
 	Denial *Denial     `json:"denial,omitempty"` // if the sandbox stopped the command

@@ -13,6 +13,9 @@ import (
 // are written to file; if it is empty, they are kept in memory only. If the question is about a second attempt, after a denial, the
 // plan's FirstAttempt says how that one would run.
 func Choices(request Request, plan Plan, file string) []messages.Choice {
+	if request.Host != nil {
+		return request.Host.choices(plan, file)
+	}
 	choices := []messages.Choice{choice(messages.DecisionApproved, ""), choice(messages.DecisionApprovedForSession, remembered(request, plan))}
 	if len(plan.Amendment) > 0 {
 		choices = append(choices, choice(messages.DecisionApprovedWithRule, RuleRemembers(plan.Amendment, file)))

@@ -9,11 +9,14 @@ import (
 	"github.com/execbus/execbus/policy/rules"
 )
 
-// MakePlan decides about one command, or about a patch. It is a pure function: it reads no file and starts nothing, and for equal arguments
+// MakePlan decides about one command, one patch, or one host. It is a pure function: it reads no file and starts nothing, and for equal arguments
 // it returns equal plans as long as Granted answers the same.
 func MakePlan(request Request, snapshot Snapshot) Plan {
 	if request.Patch != nil {
 		return planPatch(request, snapshot)
+	}
+	if request.Host != nil {
+		return planHost(request.Host, snapshot)
 	}
 	if reason := refuse(request.CommandPolicy, snapshot.Approval); reason != "" {
 		return Plan{Decision: Reject, Reason: reason, Source: messages.DecidedByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}

@@ -34,6 +34,9 @@ type Request struct {
 	// Patch is set if the request is no command but a patch. Argv then is what is shown of it, and Located has its files by their paths;
 	// AdditionalPermissions are those with which it would be applied.
 	Patch *Patch
+	// Host is set if the request is no command but a connection of a running one. Argv then is what is shown of it, and Dir the
+	// directory of the command.
+	Host *Host
 }
 
 // NotFound is the Program of a name that leads nowhere. It may lead somewhere by the time the command runs, so nothing is
@@ -106,6 +109,8 @@ type Plan struct {
 	MoreSegments int
 	// Amendment is the prefix that an approval could turn into a rule; nil for none.
 	Amendment []string
+	// HostRule is the rule about a host that an approval could make; nil for none.
+	HostRule *messages.HostRule
 	// CacheKey is equal for commands that one approval for the session covers, and empty if no question is possible. An
 	// approval of a command with open input also covers the same command with closed input, which has another key. A second
 	// attempt after a denial has the key that AfterDenial returns.

@@ -32,7 +32,7 @@ func (m *maker) shown() (all []messages.Segment, more int) {
 		if words == nil {
 			words = m.commands[i].words
 		}
-		segment := messages.Segment{Display: displayed(words, segmentBytes), Hosts: hosts(words)}
+		segment := messages.Segment{Display: displayed(words, segmentBytes), Hosts: hostNames(words)}
 		if m.asks(i) {
 			segment.Why = "it " + m.whySegment(i)
 		}
@@ -43,9 +43,9 @@ func (m *maker) shown() (all []messages.Segment, more int) {
 
 func (m *maker) asks(i int) bool { return !m.segments[i].idle && m.segments[i].verdict == ask }
 
-// hosts are the host names among words that may not be what they look like, with their form in ASCII. In a URL or after
+// hostNames are the host names among words that may not be what they look like, with their form in ASCII. In a URL or after
 // an @ these are all names beyond ASCII; elsewhere they are names that mix letters or consist of look-alikes.
-func hosts(words []string) (all []string) {
+func hostNames(words []string) (all []string) {
 	left := segmentBytes
 	for _, word := range words {
 		if left -= len(word); left < 0 {

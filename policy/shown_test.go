@@ -98,7 +98,7 @@ func TestHostsThatAreNotWhatTheyLookLike(t *testing.T) {
 		"https://" + strings.Repeat("é", 200) + ".com": "",
 		"say 'https://\u0430pple.com/' twice":          "xn--pple-43d.com",
 	} {
-		got := strings.Join(hosts([]string{"curl", word}), "; ")
+		got := strings.Join(hostNames([]string{"curl", word}), "; ")
 		if want == "" && got != "" || !strings.HasSuffix(got, want) || want != "" && !strings.Contains(got, " is "+want) {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}
@@ -107,10 +107,10 @@ func TestHostsThatAreNotWhatTheyLookLike(t *testing.T) {
 	for i := range 2 * maxHosts {
 		many = append(many, fmt.Sprintf("https://é%d.com", i))
 	}
-	if got := hosts(many); len(got) != maxHosts {
+	if got := hostNames(many); len(got) != maxHosts {
 		t.Errorf("%d hosts", len(got))
 	}
-	if got := hosts([]string{strings.Repeat("x", segmentBytes), "https://é.com"}); got != nil {
+	if got := hostNames([]string{strings.Repeat("x", segmentBytes), "https://é.com"}); got != nil {
 		t.Errorf("a host that is not shown either: %q", got)
 	}
 	plan := MakePlan(shell("ls; curl https://аррӏе.com"), under(untrusted, readOnly, nil))

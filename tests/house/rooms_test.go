@@ -25,7 +25,7 @@ var rooms = map[string][]string{
 	"ptyio":    {"messages", "internal"},
 	"sandbox":  {"messages", "ptyio", "internal"},
 
-	"policy":         {"messages", "policy/command", "policy/rules"},
+	"policy":         {"messages", "policy/command", "policy/hosts", "policy/rules"},
 	"policy/command": {},
 	"policy/hosts":   {"messages"},
 	// The bounded Starlark below it is its own business.
@@ -42,8 +42,8 @@ var rooms = map[string][]string{
 	"actors/internal/pattern":  {"messages"},
 	"actors/internal/output":   {"messages", "bus", "ptyio"},
 	"actors/internal/shared":   {"messages", "bus", "ptyio", "policy", "policy/command", "policy/hosts", "policy/rules", "internal"},
-	"actors/internal/protocol": {"messages", "bus", "ptyio", "policy", "policy/rules", "actors/internal/output", "actors/internal/shared"},
-	"actors/internal/approval": {"messages", "bus", "policy", "internal", "actors/internal/protocol", "actors/internal/shared", "actors/internal/system"},
+	"actors/internal/protocol": {"messages", "bus", "ptyio", "policy", "policy/hosts", "policy/rules", "actors/internal/output", "actors/internal/shared"},
+	"actors/internal/approval": {"messages", "bus", "policy", "policy/hosts", "internal", "actors/internal/protocol", "actors/internal/shared", "actors/internal/system"},
 	"actors/internal/rulebook": {"policy/rules", "actors/internal/protocol", "actors/internal/system"},
 	"actors/internal/wait":     {"messages", "actors/internal/protocol", "actors/internal/system"},
 	"actors/internal/patching": {"messages", "ptyio", "policy", "internal", "actors/internal/protocol", "actors/internal/shared", "actors/internal/system"},
