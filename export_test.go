@@ -1,9 +1,47 @@
 package execbus
 
-import "time"
+import (
+	"context"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/execbus/execbus/network"
+)
 
 // Impatient gives the host's code so long to answer, and to take what waits for it.
 func (o Options) Impatient(answer, flush time.Duration) Options {
 	o.patience = patience{answer, flush}
+	return o
+}
+
+// publicAddress is what every name leads to on the internet of tests.
+var publicAddress = netip.MustParseAddr("93.184.216.34")
+
+type everywhere struct{}
+
+// LookupNetIP implements network.Resolver.
+func (everywhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{publicAddress}, nil
+}
+
+// OnInternet makes a server all of the internet: every name and every public address leads to it, on every port.
+func (o Options) OnInternet(server string) Options {
+	o.internet = func(n *network.Options) {
+		n.Resolver, n.Upstream = everywhere{}, nil
+		n.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", server)
+		}
+	}
+	return o
+}
+
+// AskTimeout is how long connections wait for a person.
+func (o Options) AskTimeout(d time.Duration) Options {
+	before := o.internet
+	o.internet = func(n *network.Options) {
+		before(n)
+		n.AskTimeout = d
+	}
 	return o
 }

@@ -1,6 +1,7 @@
 package execbus
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/url"
@@ -29,13 +30,21 @@ type sessionNetwork struct {
 }
 
 // newNetwork makes the proxy of a session.
-func (r *Runtime) newNetwork(session messages.SessionID) actors.Network {
-	return &sessionNetwork{work: &r.proxies, program: r.program, proxy: network.New(network.Options{
+func (r *Runtime) newNetwork(o actors.NetworkOptions, internet func(*network.Options)) actors.Network {
+	options := network.Options{
+		Ask: func(ctx context.Context, q network.Question) error {
+			return o.Ask(ctx, hosts.Request{Process: q.Process, Host: q.Host, Port: q.Port, Protocol: q.Protocol})
+		},
+		AskTimeout: max(network.DefaultAskTimeout, o.AskTimeout),
 		Record: func(c messages.Connection) {
-			r.around.Bus.Publish(messages.NetworkConnection{Origin: messages.Origin{Session: session, Process: c.Process, At: time.Now()}, Connection: c})
+			r.around.Bus.Publish(messages.NetworkConnection{Origin: messages.Origin{Session: o.Session, Process: c.Process, At: time.Now()}, Connection: c})
 		},
 		Upstream: func(u *url.URL) (*url.URL, error) { return http.ProxyFromEnvironment(&http.Request{URL: u}) },
-	})}
+	}
+	if internet != nil {
+		internet(&options)
+	}
+	return &sessionNetwork{work: &r.proxies, program: r.program, proxy: network.New(options)}
 }
 
 // Update implements actors.Network.

@@ -21,6 +21,7 @@ import (
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/network"
 	"github.com/execbus/execbus/patch/writer"
 	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/ptyio"
@@ -71,7 +72,8 @@ type Options struct {
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 
-	patience patience // tests set it
+	patience patience               // tests set it
+	internet func(*network.Options) // tests set what stands for it; nil: nothing does
 }
 
 // withDefaults fills in the defaults.
@@ -142,7 +144,8 @@ func (r *Runtime) start(options Options) error {
 	}
 	r.around = actors.Dependencies{Bus: bus.New(bus.Options{}), Spawner: options.Spawner, Logger: newHostLogger(options.Logger, r.logs),
 		MaxProcesses: options.MaxProcesses, Telemetry: telemetry, AmendmentFile: options.AmendmentFile, Protected: options.ruleFiles(), Patches: &patches{journals(options.StateDir)}}
-	r.program, r.around.NewNetwork = findProgram(options.Program), r.newNetwork
+	r.program = findProgram(options.Program)
+	r.around.NewNetwork = func(o actors.NetworkOptions) actors.Network { return r.newNetwork(o, options.internet) }
 	if dir := journals(options.StateDir); options.StateDir != "" { // the usual one is protected anyway
 		_, _ = writer.OpenJournal(dir) // it is made now, because nothing can be while commands could make it, too; an error is one of the first patch
 		r.around.Protected = append(r.around.Protected, dir)

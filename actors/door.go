@@ -29,8 +29,11 @@ type (
 	BeginPatchProgram = shared.BeginPatchProgram
 )
 
-// Network is the way by which the commands of a session reach named hosts: see Dependencies.NewNetwork.
-type Network = shared.Network
+// How the commands of a session reach named hosts: see Dependencies.NewNetwork.
+type (
+	Network        = shared.Network
+	NetworkOptions = shared.NetworkOptions
+)
 
 // RecoverPatches settles what hosts that were killed have left of patches. It returns a sentence for each patch that is settled now; the
 // error says which are not, or why that is not known.

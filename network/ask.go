@@ -54,10 +54,17 @@ func (p *Proxy) judge(ctx context.Context, request hosts.Request) (hosts.Verdict
 		}
 		var err error
 		if approved, err = p.ask(ctx, request, v, changed); err != nil {
-			return v, refused(v, err.Error())
+			r := refused(v, err.Error())
+			if _, said := err.(answer); said {
+				r.decision = "deny"
+			}
+			return v, r
 		}
 	}
 }
+
+// answer is why a connection is refused, in the words of the person who was asked.
+type answer struct{ error }
 
 // ask waits for an answer, or for a change of rules and approvals that makes it needless.
 func (p *Proxy) ask(ctx context.Context, request hosts.Request, v hosts.Verdict, changed <-chan struct{}) (approved bool, err error) {
@@ -118,7 +125,9 @@ func (p *Proxy) join(key questionKey, v hosts.Verdict) (*question, error) {
 		p.asking--
 		p.forget(key, q)
 		if q.ctx.Err() == nil {
-			q.answer = err
+			if err != nil {
+				q.answer = answer{err}
+			}
 			close(q.done)
 		}
 		q.cancel()

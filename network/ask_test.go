@@ -108,7 +108,13 @@ func TestADenialIsTold(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	for _, record := range r.recorded(3) {
+	answer := later(func() string { return r.get("good.test", "") })
+	next(t, d.questions)
+	d.answers <- errors.New("rejected by user")
+	if got := next(t, answer); !strings.Contains(got, `"decision":"deny"`) || !strings.Contains(got, `"source":"decider"`) {
+		t.Error(got)
+	}
+	for _, record := range r.recorded(4) {
 		if record.Allowed || record.Reason != "rejected by user" || record.Suggestion == nil {
 			t.Errorf("%+v", record)
 		}
@@ -255,7 +261,7 @@ func TestAQuestionIsNeverAnswered(t *testing.T) {
 
 func TestNobodyCanBeAsked(t *testing.T) {
 	r := newRig(t, Options{Snapshot: asking(t)})
-	if got := r.get("good.test", ""); !strings.Contains(got, "no rule names it, and nobody is there to be asked") {
+	if got := r.get("good.test", ""); !strings.Contains(got, "no rule names it, and nobody is there to be asked") || !strings.Contains(got, `"decision":"ask"`) || !strings.Contains(got, `"source":"decider"`) {
 		t.Error(got)
 	}
 }

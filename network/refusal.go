@@ -14,28 +14,35 @@ type refusal struct {
 	status     int  // of HTTP
 	code       byte // of SOCKS
 	reason     hosts.Reason
-	decision   string // for JSON: deny or ask
+	decision   string // for JSON: deny, or ask if nobody has answered
+	source     string // for JSON: the rules, or the persons who decide about the rest
 	text       string
 	protocol   messages.HostProtocol
 	suggestion *messages.HostRule
 }
+
+// The sources of refusals, in the words of the program that many models know.
+const (
+	byRules  = "baseline_policy"
+	byAsking = "decider"
+)
 
 // Error says why.
 func (r *refusal) Error() string { return r.text }
 
 // denied is what a decision refuses.
 func denied(v hosts.Verdict) *refusal {
-	return &refusal{http.StatusForbidden, socksNotAllowed, v.Reason, "deny", v.Text, v.Protocol, v.Suggestion}
+	return &refusal{http.StatusForbidden, socksNotAllowed, v.Reason, "deny", byRules, v.Text, v.Protocol, v.Suggestion}
 }
 
 // refused is what was asked about in vain.
 func refused(v hosts.Verdict, why string) *refusal {
-	return &refusal{http.StatusForbidden, socksNotAllowed, hosts.NotAllowed, "ask", why, v.Protocol, v.Suggestion}
+	return &refusal{http.StatusForbidden, socksNotAllowed, hosts.NotAllowed, "ask", byAsking, why, v.Protocol, v.Suggestion}
 }
 
 // unlike is a connection that carries something else than it was allowed for.
 func unlike(v hosts.Verdict, suggestion *messages.HostRule, format string, args ...any) *refusal {
-	return &refusal{http.StatusForbidden, socksNotAllowed, hosts.NotAllowed, "deny", fmt.Sprintf(format, args...), v.Protocol, suggestion}
+	return &refusal{http.StatusForbidden, socksNotAllowed, hosts.NotAllowed, "deny", byRules, fmt.Sprintf(format, args...), v.Protocol, suggestion}
 }
 
 // malformed is a request that names no host.
@@ -87,7 +94,7 @@ func (r *refusal) answer(w http.ResponseWriter, method string, record messages.C
 	w.WriteHeader(r.status)
 	json.NewEncoder(w).Encode(map[string]any{
 		"status": "blocked", "host": record.Host, "port": record.Port, "protocol": r.protocol, "reason": r.reason, "decision": r.decision,
-		"source": "baseline_policy", "message": r.sentence(authority),
+		"source": r.source, "message": r.sentence(authority),
 	})
 }
 

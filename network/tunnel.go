@@ -199,7 +199,7 @@ func readHello(near net.Conn, early []byte) (hello, error) {
 	}}).Handshake()
 	h.bytes = append(recording.seen, recording.early...)
 	if !h.tls {
-		return h, &refusal{status: http.StatusForbidden, reason: hosts.NotAllowed, decision: "deny", text: "the first message of TLS cannot be read: " + err.Error()}
+		return h, &refusal{status: http.StatusForbidden, reason: hosts.NotAllowed, decision: "deny", source: byRules, text: "the first message of TLS cannot be read: " + err.Error()}
 	}
 	return h, nil
 }

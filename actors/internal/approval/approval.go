@@ -80,7 +80,12 @@ func (a *approval) receive(ctx *system.Context) {
 	case protocol.ListGrants:
 		a.ctx.Respond(a.grants.list())
 	case messages.RevokeGrant:
-		a.ctx.Respond(protocol.Outcome("revoke", a.grants.revoke(m.Grant)))
+		err := a.grants.revoke(m.Grant)
+		a.share() // before the answer
+		a.ctx.Respond(protocol.Outcome("revoke", err))
+	case protocol.ForgetProcess:
+		a.grants.forgetProcess(m.Process)
+		a.share()
 	case approverSaid:
 		a.approverSaid(m)
 	case approverReturned:
@@ -96,6 +101,7 @@ func (a *approval) receive(ctx *system.Context) {
 		a.next()
 	case grantDue:
 		a.grants.expire(m.grant)
+		a.share()
 	case replanned:
 		a.replanned(m)
 	case protocol.NewRules:
@@ -167,6 +173,9 @@ func (a *approval) put(q *question) {
 		q.Deadline, q.OnDeadline = time.Now().Add(a.Deadline), a.OnDeadline
 		q.due = a.ctx.After(a.Deadline, questionDue{q.ID})
 	}
+	if until := q.first().Until; !until.IsZero() && (q.Deadline.IsZero() || until.Before(q.Deadline)) {
+		q.Deadline, q.OnDeadline = until, messages.DecisionTimedOut
+	}
 	a.Bus.Publish(messages.ApprovalRequested{Origin: q.from(), Question: q.Question})
 }
 
@@ -193,20 +202,24 @@ func (a *approval) resolve(q *question, d messages.Decision, source messages.Dec
 		v.Refusal = refusalOf(d)
 	}
 	switch d.Kind {
+	case messages.DecisionApproved:
+		if q.Host != nil {
+			a.grants.add(a.ctx, q, false, 0)
+		}
 	case messages.DecisionApprovedForSession:
-		a.grants.add(a.ctx, q, d.Expires)
+		a.grants.add(a.ctx, q, true, d.Expires)
 	case messages.DecisionApprovedWithRule:
 		q.closed, q.verdict = true, v
 		a.stop(q)
-		prefix := d.Amendment
-		if len(prefix) == 0 {
-			prefix = q.Amendment
-		}
-		a.ctx.Request(a.Rulebook, protocol.Amend{Question: q.ID, Prefix: slices.Clone(prefix)})
+		a.ctx.Request(a.Rulebook, q.amend(d))
 		return
 	}
+	a.share() // before the verdict
 	a.finish(q, v)
 	if d.Kind == messages.DecisionAborted {
+		if q.Host != nil && q.Host.Process != 0 {
+			a.ctx.Send(a.session, messages.Terminate{Process: q.Host.Process})
+		}
 		a.abort(q, source)
 	}
 	a.next()
@@ -222,8 +235,11 @@ func (a *approval) amended(m protocol.Amended) {
 	q := a.queue[at]
 	if m.Err != nil {
 		a.Logger.Warn("a rule could not be remembered", "reason", m.Err.Error())
-		a.Bus.Publish(messages.ExecNotice{Origin: q.from(),
-			Text: "the approved rule could not be remembered, so the command runs this once only: " + m.Err.Error()})
+		a.Bus.Publish(messages.ExecNotice{Origin: q.from(), Text: "the approved rule could not be remembered, so it counts for this command only: " + m.Err.Error()})
+		if q.Host != nil {
+			a.grants.add(a.ctx, q, false, 0)
+			a.share()
+		}
 	}
 	a.finish(q, q.verdict)
 	a.next()
@@ -296,6 +312,9 @@ func (a *approval) resolved(q *question, v protocol.Verdict) {
 		return
 	}
 	resolved := messages.ApprovalResolved{Origin: q.from(), Question: q.ID, Decision: v.Decision, Source: v.Source}
+	if q.Host != nil {
+		resolved.Host = q.Host.String()
+	}
 	if resolved.Decision == "" && v.Source != "" { // the plan's own answer
 		resolved.Decision = messages.DecisionDenied
 		if v.Refusal == nil {

@@ -100,6 +100,6 @@ func (a *approval) refuseUnheard() {
 		if failed == "" && a.calling.hangs {
 			failed = errApproverHangs.Error()
 		}
-		a.finish(q, protocol.Verdict{Plan: q.first().Plan, Source: messages.DecidedByAbsence, Refusal: nobody(failed)})
+		a.finish(q, protocol.Verdict{Plan: q.first().Plan, Source: messages.DecidedByAbsence, Refusal: nobody(q.first(), failed)})
 	}
 }

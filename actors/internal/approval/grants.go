@@ -5,10 +5,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/hosts"
 )
 
 // maxGrants bounds how many grants a session remembers; the oldest is forgotten, and asked about again.
@@ -21,11 +23,14 @@ type grants struct {
 	last    int                   // number of the newest
 	changes uint64                // how often a grant was added or forgotten
 	known   func(key string) bool // see has; nil after a change
+	// unshared says that the session does not know all changes of the hosts that are approved.
+	unshared bool
 }
 
 type grant struct {
 	messages.Grant
 	key    string
+	host   *hosts.Grant // nil: it is about a command
 	expiry *system.Timer
 }
 
@@ -46,9 +51,15 @@ func (g *grants) has() func(key string) bool {
 
 func (g *grants) changed() { g.changes, g.known = g.changes+1, nil }
 
-// add remembers the command of a question.
-func (g *grants) add(ctx *system.Context, q *question, expires time.Duration) {
-	key := q.first().Plan.CacheKey
+// add remembers the command of a question, or its host: for the session, or else for the process that asks.
+func (g *grants) add(ctx *system.Context, q *question, session bool, expires time.Duration) {
+	key, host, remembers := q.first().Plan.CacheKey, (*hosts.Grant)(nil), messages.DecisionApprovedForSession
+	if asked := q.first().Request.Host; asked != nil {
+		key, host = asked.Key(session), new(asked.Grant(session))
+		if !session {
+			remembers = messages.DecisionApproved
+		}
+	}
 	if key == "" {
 		return
 	}
@@ -60,8 +71,15 @@ func (g *grants) add(ctx *system.Context, q *question, expires time.Duration) {
 		g.forget(g.all[0])
 	}
 	g.last++
-	added := &grant{key: key, Grant: messages.Grant{ID: messages.GrantID(fmt.Sprint("g", g.last)), Display: shared.Clip(q.Display), Dir: q.Dir,
-		Granted: time.Now(), Remembers: shared.Clip(q.remembers(messages.DecisionApprovedForSession))}}
+	added := &grant{key: key, host: host, Grant: messages.Grant{ID: messages.GrantID(fmt.Sprint("g", g.last)), Display: shared.Clip(q.Display), Dir: q.Dir,
+		Granted: time.Now(), Remembers: shared.Clip(q.remembers(remembers))}}
+	if host != nil {
+		host.ID, g.unshared = added.ID, true
+		added.Host = &messages.HostGrant{Host: q.Host.Host, Port: q.Host.Port, Protocol: q.Host.Protocol, Session: session, Process: q.Host.Process}
+		if session {
+			added.Host.Process = 0
+		}
+	}
 	if expires > 0 {
 		added.Expires = added.Granted.Add(expires)
 		added.expiry = ctx.After(expires, grantDue{added.ID})
@@ -93,9 +111,34 @@ func (g *grants) forget(old *grant) {
 		return
 	}
 	old.expiry.Cancel()
+	g.unshared = g.unshared || old.host != nil
 	delete(g.keys, old.key)
 	g.changed()
 	g.all = slices.DeleteFunc(g.all, func(other *grant) bool { return other == old })
+}
+
+// forgetProcess forgets the hosts that were approved for one process alone.
+func (g *grants) forgetProcess(id messages.ProcessID) {
+	for _, old := range slices.Clone(g.all) {
+		if old.host != nil && !old.host.Session && old.host.Process == id {
+			g.forget(old)
+		}
+	}
+}
+
+// share tells the session the hosts that are approved, if they have changed.
+func (a *approval) share() {
+	if !a.grants.unshared {
+		return
+	}
+	a.grants.unshared = false
+	var all []hosts.Grant
+	for _, one := range a.grants.all {
+		if one.host != nil {
+			all = append(all, *one.host)
+		}
+	}
+	a.ctx.Send(a.session, protocol.HostGrants{All: all})
 }
 
 // revoke forgets the grant with an id.

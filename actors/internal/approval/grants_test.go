@@ -20,9 +20,9 @@ func TestTheOldestGrantIsForgotten(t *testing.T) {
 		}
 		var g grants
 		for n := range maxGrants + 1 {
-			g.add(ctx, &question{consults: []protocol.Consult{{Plan: policy.Plan{CacheKey: fmt.Sprint(n)}}}}, time.Hour)
+			g.add(ctx, &question{consults: []protocol.Consult{{Plan: policy.Plan{CacheKey: fmt.Sprint(n)}}}}, true, time.Hour)
 		}
-		g.add(ctx, &question{consults: []protocol.Consult{{Plan: policy.Plan{CacheKey: "2"}}}}, 0) // again
+		g.add(ctx, &question{consults: []protocol.Consult{{Plan: policy.Plan{CacheKey: "2"}}}}, true, 0) // again
 		ctx.Respond([]bool{len(g.all) == maxGrants, len(g.keys) == maxGrants, !g.has()("0"), g.has()("1"), g.has()("2"), g.has()(fmt.Sprint(maxGrants))})
 	})
 	if err != nil {

@@ -50,11 +50,47 @@ func (q *question) check(d messages.Decision) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
+	if q.Host != nil {
+		return q.checkHost(d)
+	}
+	if d.HostRule != nil {
+		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "decide", Subject: "hostRule", Detail: "the question is about no host; leave the rule out"}
+	}
 	if d.Kind == messages.DecisionApprovedWithRule && len(d.Amendment)+len(q.Amendment) == 0 {
 		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "decide", Subject: "amendment",
 			Detail: "no prefix was proposed for this question; name one, or use another answer"}
 	}
 	return nil
+}
+
+// checkHost finds errors in an answer to a question about a host.
+func (q *question) checkHost(d messages.Decision) error {
+	switch {
+	case d.Kind != messages.DecisionApprovedWithRule:
+		return nil
+	case len(d.Amendment) > 0 || q.Host.Rule == nil:
+		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "decide", Subject: "amendment",
+			Detail: "a prefix allows no host, and a rule cannot outweigh one that asks; use another answer"}
+	case d.HostRule == nil:
+		return nil
+	}
+	return q.first().Request.Host.CheckHostRule(*d.HostRule)
+}
+
+// amend asks for the rule of an answer.
+func (q *question) amend(d messages.Decision) protocol.Amend {
+	m := protocol.Amend{Question: q.ID}
+	switch {
+	case q.Host == nil && len(d.Amendment) > 0:
+		m.Prefix = slices.Clone(d.Amendment)
+	case q.Host == nil:
+		m.Prefix = slices.Clone(q.Amendment)
+	case d.HostRule != nil:
+		m.Host = d.HostRule
+	default:
+		m.Host = q.Host.Rule
+	}
+	return m
 }
 
 // verdictOf is the verdict of a plan that needs no person.
@@ -91,6 +127,9 @@ func (a *approval) ask(c protocol.Consult) messages.Question {
 	if p := r.Patch; p != nil {
 		shown := p.Files[:min(len(p.Files), messages.MaxQuestionFiles)]
 		q.Patch = &messages.PatchQuestion{Files: shown, MoreFiles: len(p.Files) - len(shown), Diff: p.Diff}
+	}
+	if r.Host != nil {
+		q.Host, q.Unsandboxed = r.Host.Question(c.Plan), false
 	}
 	if r.SandboxPermissions == messages.PermissionsWithAdditional {
 		q.Additional, q.Leads = r.AdditionalPermissions, policy.Leads(r)
@@ -139,8 +178,11 @@ func refusalOf(d messages.Decision) *messages.Error {
 }
 
 // nobody is the refusal if nobody can answer; failed says why the approver does not.
-func nobody(failed string) *messages.Error {
+func nobody(c protocol.Consult, failed string) *messages.Error {
 	e := shared.Rejected("it needs approval, and nobody is there to ask; run a command that needs no approval")
+	if c.Request.Host != nil {
+		e.Detail = "it needs approval, and nobody is there to ask"
+	}
 	if failed != "" {
 		e.Detail = messages.Truncate("it needs approval, and the approver did not answer: "+failed, shared.MaxRejection)
 	}

@@ -67,7 +67,7 @@ func (a *approval) planned(q *question, m replanned) {
 		c.Plan.Decision = policy.Run
 		v = protocol.Verdict{Plan: c.Plan, Source: messages.DecidedByAbsence}
 	case !a.audience(c.Origin, ""):
-		v = protocol.Verdict{Plan: c.Plan, Source: messages.DecidedByAbsence, Refusal: nobody("")}
+		v = protocol.Verdict{Plan: c.Plan, Source: messages.DecidedByAbsence, Refusal: nobody(c, "")}
 	case a.equal(c) != nil:
 		other := a.equal(c)
 		other.consults = append(other.consults, c)

@@ -58,6 +58,28 @@ func (p *process) releaseAsker() {
 	}
 }
 
+// askedAbout holds all clocks while a person is asked about hosts that the command wants to talk to.
+func (p *process) askedAbout(open bool) {
+	if open {
+		p.asked = time.Now()
+		p.hold()
+		p.run.pause()
+		return
+	}
+	p.waited = p.waitedSoFar()
+	p.asked = time.Time{}
+	p.release()
+	p.run.resume(p.ctx)
+}
+
+// waitedSoFar is how long the command has waited for a person.
+func (p *process) waitedSoFar() time.Duration {
+	if p.asked.IsZero() {
+		return p.waited
+	}
+	return p.waited + time.Since(p.asked)
+}
+
 // refused ends a command that must not run.
 func (p *process) refused(v protocol.Verdict) {
 	record := &messages.EndRecord{Cause: messages.CauseRejected, Status: messages.StatusNone(), Detail: v.Refusal.Detail, Waited: p.waited}

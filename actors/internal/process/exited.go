@@ -70,7 +70,7 @@ func (s *exited) step(p *process) {
 func (s *exited) record(p *process) *messages.EndRecord {
 	a := p.attempt
 	record := &messages.EndRecord{Cause: messages.CauseExited, Status: p.status(), Tree: joined(p.past, a.tree), Denial: p.denial,
-		Duration: a.exitedAt.Sub(a.bornAt), Waited: p.waited}
+		Duration: a.exitedAt.Sub(a.bornAt), Waited: p.waitedSoFar()}
 	switch {
 	case p.lost() != "":
 		record.Cause, record.Detail = messages.CauseRuntimeFailure, p.lost()

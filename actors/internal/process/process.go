@@ -38,7 +38,8 @@ type process struct {
 
 	size      messages.Size    // of the terminal; zero without one
 	consulted time.Time        // when a verdict was asked for last
-	waited    time.Duration    // for a person, before and between attempts
+	asked     time.Time        // when questions about hosts began; zero if none is open
+	waited    time.Duration    // for a person
 	latch     protocol.Latch   // of the approval actor, if it was asked
 	denial    *messages.Denial // the last denial by a sandbox
 	// blockedTold is how many of its blocked connections results have named.
@@ -139,6 +140,8 @@ func (p *process) handle(message any) {
 		p.hold()
 	case protocol.Resume:
 		p.release()
+	case protocol.AskedAbout:
+		p.askedAbout(m.Open)
 	case flushHeld:
 		p.output.Flush(m.stream)
 		p.serveReaders()

@@ -19,7 +19,11 @@ type run struct {
 	omitted        int64
 	timedOut       bool
 	cancelled      bool
-	clock          *system.Timer // of the timeout
+	clock          *system.Timer // of the timeout; nil while it does not run
+	left           time.Duration // of the timeout, when the clock began to run or was paused
+	since          time.Time     // when the clock began to run
+	due            bool          // the clock runs, or will when it is not paused
+	paused         bool          // a person is asked about a host
 }
 
 func newRun(m *messages.RunCommand) *run {
@@ -51,18 +55,43 @@ func (r *run) clear() {
 	}
 }
 
-// hold stops the timeout, which does not run while a question is open.
+// hold stops the timeout of an attempt.
 func (r *run) hold() {
 	if r != nil {
 		r.clock.Cancel()
+		r.clock, r.due = nil, false
+	}
+}
+
+// pause lets the timeout stand still, while an attempt goes on.
+func (r *run) pause() {
+	if r == nil {
+		return
+	}
+	if r.paused = true; r.clock != nil {
+		r.clock.Cancel()
+		r.clock, r.left = nil, max(r.left-time.Since(r.since), 0)
+	}
+}
+
+// resume lets it go on with the time that is left.
+func (r *run) resume(ctx *system.Context) {
+	if r == nil {
+		return
+	}
+	if r.paused = false; r.due && r.clock == nil {
+		r.since, r.clock = time.Now(), ctx.After(r.left, runTimeout{})
 	}
 }
 
 // armRun starts the timeout of an attempt.
 func (p *process) armRun() {
 	if r := p.run; r != nil && r.timeout != nil {
-		r.clock.Cancel()
-		r.clock = p.ctx.After(*r.timeout, runTimeout{})
+		r.hold()
+		r.left, r.due = *r.timeout, true
+		if !r.paused {
+			r.resume(p.ctx)
+		}
 	}
 }
 
@@ -111,7 +140,7 @@ func (p *process) finishRunEarly() {
 // result is the result of a run.
 func (r *run) result(p *process) *messages.RunResult {
 	result := &messages.RunResult{Process: p.id, Status: p.status(), Lost: p.lost(), TimedOut: r.timedOut, Cancelled: r.cancelled,
-		Denial: p.denial, Limit: p.reached(), Stdout: r.stdout, Stderr: r.stderr, Omitted: r.omitted, Waited: p.waited, BlockedHosts: p.blockedHosts()}
+		Denial: p.denial, Limit: p.reached(), Stdout: r.stdout, Stderr: r.stderr, Omitted: r.omitted, Waited: p.waitedSoFar(), BlockedHosts: p.blockedHosts()}
 	if p.attempt != nil && p.attempt.exit != nil {
 		result.Duration = p.attempt.exitedAt.Sub(p.attempt.bornAt)
 		if p.attempt.over() {

@@ -1,17 +1,20 @@
 package protocol
 
 import (
+	"time"
+
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/hosts"
 )
 
 // Between a process and the approval actor of its session, by way of the session, which answers for the one that crashes.
 type (
-	// Consult asks about one attempt, or about a patch.
+	// Consult asks about one attempt, about a patch, or about a host.
 	Consult struct {
 		Process  messages.ProcessID
-		Asker    Recipient // of the Verdict, for a patch; nil: the process
+		Asker    Recipient // of the Verdict, for a patch or a host; nil: the process
 		Request  policy.Request
 		Snapshot policy.Snapshot // with the policies; rules and grants are the approval actor's own
 		Plan     policy.Plan
@@ -19,6 +22,7 @@ type (
 		Origin   messages.Origin
 		Latch    Latch
 		Owner    string
+		Until    time.Time // when the asker goes on without an answer; zero: never
 	}
 	// Withdraw says that the asker of a Consult no longer needs a verdict.
 	Withdraw struct {
@@ -35,11 +39,19 @@ type (
 	}
 )
 
+// HostGrants are from an approval actor to its session: all hosts that are approved, after each change. They come before the verdicts
+// that rest on them.
+type HostGrants struct{ All []hosts.Grant }
+
+// ForgetProcess is from a session to its approval actor: a process has ended, and the hosts that were approved for it alone are
+// forgotten. Zero stands for connections that belong to no process.
+type ForgetProcess struct{ Process messages.ProcessID }
+
 // OwnerAborted is from an approval actor to its session: a person has aborted what an owner does. The verdicts about the owner's
 // questions come before it.
 type OwnerAborted struct{ Owner string }
 
-// Discard says that the approval actor will publish nothing about this consult. A patch learns that nobody answers.
+// Discard says that the approval actor will publish nothing about this consult. A patch, or a connection, learns that nobody answers.
 func (m Consult) Discard() {
 	m.Latch.Open()
 	if m.Asker != nil {

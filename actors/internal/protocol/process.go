@@ -26,6 +26,9 @@ type (
 	// Pause and Resume hold and release the clocks of all calls.
 	Pause  struct{}
 	Resume struct{}
+	// AskedAbout says that a person is asked about a host that the process wants to talk to, and when the last such question is over.
+	// Meanwhile its clocks stand still.
+	AskedAbout struct{ Open bool }
 	// CancelCalls cancels the waiting calls. Running processes go on.
 	CancelCalls struct{}
 	// Observe is a Request of a wait. It is answered with Observed: at once, and once more when something is met later.

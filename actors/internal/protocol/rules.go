@@ -7,11 +7,12 @@ import (
 
 // From an approval actor to the actor that keeps the rules, from there to the runtime's actor, and back.
 type (
-	// Amend asks for a rule that allows commands which begin with a prefix. It is answered with Amended when every session
-	// has it.
+	// Amend asks for a rule that allows commands which begin with a prefix, or for one about a host. It is answered with Amended when
+	// every session has it.
 	Amend struct {
 		Question messages.QuestionID
 		Prefix   []string
+		Host     *messages.HostRule // nil: it is about commands
 	}
 	// Amended answers an Amend.
 	Amended struct {

@@ -43,21 +43,34 @@ func (b *rulebook) receive(ctx *system.Context) {
 	}
 }
 
+// with returns a set of rules with one more.
+func with(set *rules.Set, m protocol.Amend) (*rules.Set, error) {
+	if m.Host != nil {
+		return set.WithHost(*m.Host)
+	}
+	return set.With(m.Prefix)
+}
+
 // amend appends to the file, in a goroutine because the file's lock may block.
 func (b *rulebook) amend(m protocol.Amend) {
 	file, asker := b.file, b.ctx.Sender()
-	if _, err := b.newest.Rules.With(m.Prefix); err != nil || file == "" {
+	if _, err := with(b.newest.Rules, m); err != nil || file == "" {
 		b.appended(appended{m, asker, err})
 		return
 	}
-	b.ctx.Go(func(context.Context) any { return appended{m, asker, rules.Append(file, m.Prefix)} })
+	b.ctx.Go(func(context.Context) any {
+		if m.Host != nil {
+			return appended{m, asker, rules.AppendHost(file, *m.Host)}
+		}
+		return appended{m, asker, rules.Append(file, m.Prefix)}
+	})
 }
 
 // appended puts the rule into force in every session. The rules may have grown meanwhile.
 func (b *rulebook) appended(m appended) {
 	rules, err := b.newest.Rules, m.err
 	if err == nil {
-		rules, err = rules.With(m.Prefix)
+		rules, err = with(rules, m.Amend)
 	}
 	if err != nil {
 		b.ctx.Send(m.asker, protocol.Amended{Amend: m.Amend, NewRules: b.newest, Err: err})

@@ -42,6 +42,7 @@ func (v *supervisor) approvalCrashed(m system.Crashed) {
 	} else {
 		text += ", and every command that needs a question is rejected from now on"
 	}
+	v.granted(protocol.HostGrants{})
 	v.Bus.Publish(messages.ExecNotice{Origin: messages.Origin{Session: v.SessionID, At: time.Now()}, Text: text})
 	for id, e := range v.entries {
 		if e.question.open && e.question.waits == nil {
@@ -76,6 +77,9 @@ func (v *supervisor) withdraw(m protocol.Withdraw) []effect {
 func (v *supervisor) put(m protocol.Consult) {
 	if v.approval.actor == nil {
 		m.Discard()
+		if m.Asker != nil {
+			return
+		}
 		v.ctx.Send(v.ctx.Self(), protocol.Verdict{Process: m.Process, Plan: m.Plan, Source: messages.DecidedByAbsence, Refusal: shared.Rejected("it needs approval, and " + protocol.ErrNoApproval.Detail)})
 		return
 	}

@@ -94,9 +94,7 @@ func (v *supervisor) leave() {
 			}
 		}
 	}
-	if v.network != nil {
-		v.network.Close()
-	}
+	v.closeNetwork()
 	// The library's parent keeps a stale reference to an ended child until it has as many again.
 	v.entries, v.calls, v.slots, v.teardowns, v.questions, v.records, v.terminations = nil, calls{}, slots{}, teardowns{}, questions{}, records{}, terminations{}
 	v.over()

@@ -17,15 +17,14 @@ func (v *supervisor) ended(m protocol.Ended) []effect {
 		return nil
 	}
 	do := v.questions.withdraw(e)
-	if e.question.open { // the end is the last event of a process, so it waits for the verdict
+	v.withdrawHosts(e)
+	if e.question.open || e.asked > 0 { // the end is the last event of a process, so it waits for the verdicts
 		e.last = &m
 		return do
 	}
 	id, end := m.Process, m.Record
 	delete(v.entries, id)
-	if v.network != nil {
-		v.network.End(id)
-	}
+	v.forgetHosts(id)
 	do = append(do, v.questions.leave(e)...)
 	if end == nil { // it is counted all the same
 		end = &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.StatusNone()}
@@ -129,6 +128,10 @@ func (v *supervisor) terminateEach(by messages.TerminatedBy, patches map[string]
 // process.
 func (v *supervisor) serveTerminations() (do []effect) {
 	if v.closing && len(v.patches) > 0 {
+		return nil
+	}
+	if v.closing && len(v.entries) == 0 && len(v.hosts.open) > 0 { // of connections that belong to no process
+		v.withdrawHosts(nil)
 		return nil
 	}
 	if v.closing && len(v.entries) == 0 {

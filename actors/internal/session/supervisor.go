@@ -24,14 +24,14 @@ type supervisor struct {
 	config   shared.SessionConfig
 	runtime  *system.PID
 	settings *shared.Settings
-	network  shared.Network // made for the first policy that names hosts
-	paused   int            // PauseYields not yet resumed
+	paused   int // PauseYields not yet resumed
 
 	entries      map[messages.ProcessID]*entry
 	calls        calls
 	slots        slots
 	teardowns    teardowns
 	questions    questions
+	hosts        hostTable
 	approval     approvalActor
 	ids          ids
 	records      records
@@ -182,6 +182,14 @@ func (v *supervisor) handle(message any) {
 		v.carryOut(v.verdict(m))
 	case planOverdue:
 		v.carryOut(v.questions.overdue())
+	case hostAsked:
+		v.hostAsked(m.hostQuestion)
+	case hostUnwanted:
+		v.hostUnwanted(m.hostQuestion)
+	case hostAnswered:
+		v.carryOut(v.hostAnswered(m))
+	case protocol.HostGrants:
+		v.granted(m)
 	case protocol.OwnerAborted:
 		v.cancelCallsOf(m.Owner)
 	case protocol.ChildEvent:

@@ -30,7 +30,7 @@ type Dependencies struct {
 	// Patches applies patches; nil refuses them.
 	Patches Patches
 	// NewNetwork makes the network of a session whose commands may talk to some hosts; nil refuses such a policy.
-	NewNetwork func(messages.SessionID) Network
+	NewNetwork func(NetworkOptions) Network
 	// MakePlan decides about commands; nil means policy.MakePlan.
 	MakePlan func(policy.Request, policy.Snapshot) policy.Plan
 	// RecordBytes bounds the memory for the output of ended processes of all sessions; zero means DefaultRecordBytes.

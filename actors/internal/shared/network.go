@@ -1,11 +1,23 @@
 package shared
 
 import (
+	"context"
 	"net"
+	"time"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/hosts"
 )
+
+// NetworkOptions are what the network of a session is made from.
+type NetworkOptions struct {
+	Session messages.SessionID
+	// Ask asks a person about a host, and waits. It returns nil after an approval, when Update was called with what allows the host, and
+	// otherwise why it is refused. The end of its context withdraws the question.
+	Ask func(context.Context, hosts.Request) error
+	// AskTimeout is how long it may take at least.
+	AskTimeout time.Duration
+}
 
 // Network is the way by which the commands of one session reach the hosts that they may talk to. Package execbus hands it in. Its
 // methods are safe for concurrent use, and none of them blocks.
