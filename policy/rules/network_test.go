@@ -41,7 +41,11 @@ func TestAHostRuleIsAppendedAndLoadedBack(t *testing.T) {
 
 func TestHostRulesThatCannotBeAppended(t *testing.T) {
 	good := messages.HostRule{Host: "a.test", Decision: messages.HostAllow}
-	with := func(change func(*messages.HostRule)) messages.HostRule { changed := good; change(&changed); return changed }
+	with := func(change func(*messages.HostRule)) messages.HostRule {
+		changed := good
+		change(&changed)
+		return changed
+	}
 	for _, rule := range []messages.HostRule{{}, with(func(r *messages.HostRule) { r.Host = "127.1" }), with(func(r *messages.HostRule) { r.Host = " a.test" }),
 		with(func(r *messages.HostRule) { r.Protocol = messages.HostTCP }), with(func(r *messages.HostRule) { r.Decision = "maybe" }),
 		with(func(r *messages.HostRule) { r.Justification = " " }), with(func(r *messages.HostRule) { r.Justification = "\xff" }),

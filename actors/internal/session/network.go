@@ -16,9 +16,9 @@ import (
 
 // hostTable is what a session knows of the hosts that its commands talk to.
 type hostTable struct {
-	network  shared.Network // made for the first policy that names hosts
+	network  shared.Network          // made for the first policy that names hosts
 	policy   *messages.NetworkPolicy // nil: nothing is allowed
-	snapshot hosts.Snapshot // what the network decides from
+	snapshot hosts.Snapshot          // what the network decides from
 	open     map[*hostQuestion]bool
 }
 
