@@ -203,6 +203,8 @@ func TestACommandWithHostsIsRefusedWhereItCannotBeIsolated(t *testing.T) {
 			Sandbox: &messages.SandboxPolicy{Type: messages.SandboxReadOnly, Network: &policy}})
 		if _, err := session.Run(patient(t), messages.RunCommand{Argv: []string{"true"}}); !errors.Is(err, messages.ErrUnsupported) || !strings.Contains(err.Error(), "named hosts") {
 			t.Errorf("%+v: %v", options, err)
+		} else if typed, _ := errors.AsType[*messages.Error](err); typed.Enforceable != "" {
+			t.Errorf("%+v: a least assurance of %s would not accept it", options, typed.Enforceable)
 		}
 	}
 }

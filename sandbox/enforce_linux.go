@@ -182,8 +182,8 @@ func (e *enclosure) tooLittle(best messages.Enforcement, least messages.Assuranc
 		}
 		detail += " " + m.String()
 	}
-	if e.proxied() {
-		return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox", Enforceable: best.Level,
+	if e.proxied() { // no level but this one accepts it
+		return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox",
 			Detail: detail + "; let the host make namespaces, or give commands no network or all of it"}
 	}
 	return &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "sandbox", Enforceable: best.Level,

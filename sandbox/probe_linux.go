@@ -25,6 +25,7 @@ var probed = sync.OnceValue(func() Probed {
 	case unconfinable() == nil:
 		p.Level = messages.AssuranceConfined
 	}
+	p.Mechanisms = append(p.Mechanisms, probeHosts(p.Mechanisms[0]))
 	for _, limit := range []struct {
 		limit    messages.Limit
 		enforces string
@@ -56,6 +57,19 @@ func probeNamespaces() Mechanism {
 		return m
 	}
 	m.Works = true
+	return m
+}
+
+// probeHosts tries what commands that may talk to named hosts take: a network of their own, in which the proxy listens.
+func probeHosts(namespaces Mechanism) Mechanism {
+	m := Mechanism{Name: "listener", Enforces: "named hosts: commands talk to these and to no other"}
+	if !namespaces.Works {
+		m.Why, m.Change = "it takes namespaces: "+namespaces.Why, namespaces.Change
+	} else if err := isolate.ProbeListener(); err != nil {
+		m.Why, m.Change = "the kernel refuses it: "+err.Error(), "let programs make network namespaces"
+	} else {
+		m.Works = true
+	}
 	return m
 }
 

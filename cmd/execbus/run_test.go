@@ -168,6 +168,10 @@ func TestDoctor(t *testing.T) {
 	}
 	out.Reset()
 	run([]string{"doctor"}, streams{strings.NewReader(""), &out, &err})
+	named := slices.IndexFunc(found.Mechanisms, func(m sandbox.Mechanism) bool { return strings.HasPrefix(m.Enforces, "named hosts") })
+	if named < 0 || found.Mechanisms[named].Works != (found.Level == messages.AssuranceIsolated) {
+		t.Errorf("at %s it says of named hosts: %+v", found.Level, found.Mechanisms)
+	}
 	for _, m := range found.Mechanisms {
 		if !m.Works && (m.Why == "" || m.Change == "") {
 			t.Errorf("%+v does not say what to do", m)

@@ -48,6 +48,18 @@ var ProbeTasks = sync.OnceValue(func() error {
 	return probe(false, Launch{Tasks: 1})
 })
 
+// ProbeListener makes a network with a listener, through which commands talk to named hosts.
+var ProbeListener = sync.OnceValue(func() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	network, listener, err := NewNetwork(confine.ProxyPort)
+	if err != nil {
+		return err
+	}
+	network.Close()
+	return unix.Close(listener)
+})
+
 func probe(own bool, launch Launch) error {
 	runtime.LockOSThread() // the command dies with the thread
 	defer runtime.UnlockOSThread()
