@@ -31,6 +31,7 @@ executed; 127 if there is no such program; 2 for wrong usage or settings; 1 if e
 Examples:
   execbus run --sandbox read-only -- ls
   execbus run --timeout 10m --writable ../cache -- make test
+  execbus run --allow-host registry.npmjs.org -- npm ci --cache .npm
   execbus run --approval untrusted --rules project.rules -- git push
   execbus run --no-tty --json -- make | jq -r 'select(.kind == "exec_ended") | .cause'
   EXECBUS_NETWORK=true execbus run -- curl -sI https://example.com
@@ -209,13 +210,21 @@ func (o *order) ended(end messages.EndRecord) int {
 		fmt.Fprintf(o.std.err, "execbus: %v\n", end.Denial)
 	}
 	for _, blocked := range end.BlockedHosts {
-		fmt.Fprintf(o.std.err, "execbus: %v\n", blocked)
+		fmt.Fprintf(o.std.err, "execbus: %v%s\n", blocked, allowHost(blocked.Suggestion))
 	}
 	if code, known := end.Status.Code(); known {
 		return code
 	}
 	fmt.Fprintf(o.std.err, "execbus: %v\n", &end)
 	return exitFailed
+}
+
+// allowHost is the setting that is the same as a rule.
+func allowHost(rule *messages.HostRule) string {
+	if rule == nil || rule.Decision != messages.HostAllow || rule.HiddenName {
+		return ""
+	}
+	return fmt.Sprintf("; so does --allow-host %s/%s", messages.Visible(rule.Host), rule.Protocol)
 }
 
 // timedOut reports whether --timeout ended the command, rather than a shorter limit.

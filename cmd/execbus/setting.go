@@ -271,6 +271,9 @@ func size(text string) (int64, error) {
 func setHosts(c *config, values []string) error {
 	c.hosts = nil
 	for _, value := range values {
+		if _, host, is := strings.Cut(value, "://"); is {
+			return fmt.Errorf("%q is a URL; name its host alone, such as %s", value, strings.SplitN(host, "/", 2)[0])
+		}
 		rule := messages.HostRule{Host: value, Decision: messages.HostAllow}
 		for _, protocol := range []messages.HostProtocol{messages.HostHTTP, messages.HostHTTPS, messages.HostTCP} {
 			if host, found := strings.CutSuffix(value, "/"+string(protocol)); found {
