@@ -54,13 +54,19 @@ func configure(command, usage string, c *config, args []string, std streams, mor
 	if err := c.apply(command, *fromFlags); err != nil {
 		return nil, misused(std, err.Error(), usage), true
 	}
+	if c.asks && command == "serve" {
+		return nil, misused(std, "serve can ask nobody about hosts; set network to true or false for it", usage), true
+	}
 	c.sandbox.NetworkAccess = c.sandbox.NetworkAccess || c.network
-	if len(c.hosts) > 0 {
+	if len(c.hosts) > 0 || c.asks {
 		network := messages.NetworkPolicy{}
 		if c.sandbox.Network != nil {
 			network = *c.sandbox.Network
 		}
 		network.Hosts = append(slices.Clip(network.Hosts), c.hosts...)
+		if c.asks {
+			network.Default = messages.HostsAsked
+		}
 		c.sandbox.Network = &network
 	}
 	c.sandbox.WritableRoots = append(slices.Clip(c.sandbox.WritableRoots), c.writable...)
@@ -241,12 +247,20 @@ func readSetting(expression *unstable.Node) (said, *unstable.Node, error) {
 	return said{}, first, fmt.Errorf("there is no setting %q%s", first.Data, didYouMean(string(first.Data), "", names))
 }
 
+// takes says what a switch can be.
+func (s setting) takes() string {
+	if s.also != "" {
+		return fmt.Sprintf("true, false or %q", s.also)
+	}
+	return "true or false"
+}
+
 // values reads the value of a setting.
 func (s setting) values(node *unstable.Node) (about *unstable.Node, values []string, err error) {
 	switch {
 	case s.value == "":
-		if node.Kind != unstable.Bool {
-			return node, nil, fmt.Errorf("%s must be true or false, and is %s", s.key(), kinds[node.Kind])
+		if node.Kind != unstable.Bool && (s.also == "" || node.Kind != unstable.String || string(node.Data) != s.also) {
+			return node, nil, fmt.Errorf("%s must be %s, and is %s", s.key(), s.takes(), kinds[node.Kind])
 		}
 		return node, []string{string(node.Data)}, nil
 	case !s.several:

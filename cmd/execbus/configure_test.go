@@ -197,8 +197,8 @@ func TestMistakesInTheFileAreNamedWithTheirPlaces(t *testing.T) {
 		{"nothing_like_it = 1", `:1:1: there is no setting "nothing_like_it"` + "\n"},
 		{"approval = 7", ":1:12: approval must be a string, and is a number"},
 		{"\n  sandbox =   true", ":2:15: sandbox must be a string, and is true or false"},
-		{"network = 'yes'", ":1:11: network must be true or false, and is a string"},
-		{"network = []", ":1:1: network must be true or false, and is a list"},
+		{"network = 'yes'", `:1:11: network must be true, false or "ask", and is a string`},
+		{"network = []", `:1:1: network must be true, false or "ask", and is a list`},
 		{"rules = 'a'", ":1:9: rules must be a list of strings, and is a string"},
 		{"limit = ['files=1',\n   7]", ":2:4: limit must be a list of strings, and has a number in it"},
 		{"writable = [[]]", ":1:1: writable must be a list of strings, and has a list in it"},
@@ -227,7 +227,7 @@ func TestMistakesInTheFileAreNamedWithTheirPlaces(t *testing.T) {
 func TestMistakesInTheEnvironmentAndInFlagsAreNamed(t *testing.T) {
 	home(t, "")
 	t.Setenv("EXECBUS_NETWORK", "perhaps")
-	if _, code, wrong := configured(t, "run", "--network"); code != exitMisused || !strings.Contains(wrong, `EXECBUS_NETWORK: "perhaps" is neither true nor false`) {
+	if _, code, wrong := configured(t, "run", "--network"); code != exitMisused || !strings.Contains(wrong, `EXECBUS_NETWORK: "perhaps" is neither true nor false nor ask`) {
 		t.Errorf("%d, %s", code, wrong)
 	}
 	t.Setenv("EXECBUS_NETWORK", "")

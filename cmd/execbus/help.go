@@ -40,6 +40,9 @@ func (s setting) usage() string {
 	if s.value != "" {
 		text += " " + s.value
 	}
+	if s.also != "" {
+		text += "[=" + s.also + "]"
+	}
 	if s.short != "" {
 		text += ", -" + s.short + " " + s.value
 	}

@@ -25,6 +25,7 @@ type setting struct {
 	workspace bool   // the value is a path below which commands may write
 	path      bool   // the value is a path; relative to the working directory, or to the file's directory in the file
 	negated   bool   // a switch that also has the flag --no-name
+	also      string // what a switch can be besides true and false; empty for nothing
 	once      bool   // it concerns one call, so it is a flag only
 	initial   string // the default, in words; empty if there is none, and for a switch that is off
 	meaning   string
@@ -37,7 +38,7 @@ type config struct {
 	here                                       bool // what commands may write depends on the working directory
 	approval                                   messages.ApprovalPolicy
 	sandbox                                    messages.SandboxPolicy
-	network                                    bool
+	network, asks                              bool
 	hosts                                      []messages.HostRule
 	writable                                   []string
 	assurance                                  messages.Assurance
@@ -72,7 +73,8 @@ var settings = []setting{
 			c.sandbox, err = messages.ParseSandboxPolicy(s)
 			return err
 		})},
-	{name: "network", commands: "mcp run serve", meaning: "let confined commands use the network", set: yes(func(c *config) *bool { return &c.network })},
+	{name: "network", commands: "mcp run serve", also: "ask", meaning: "let confined commands use the network; or, with =ask, the hosts that rules and --allow-host allow, " +
+		"and those that a person allows when a command wants to talk to them. To ask takes a sandbox that isolates, and serve cannot ask", set: one(setNetwork)},
 	{name: "allow-host", commands: "mcp run", value: "HOST", several: true, spaced: true,
 		meaning: "let confined commands talk to a host and to no other that rules do not allow: a name, *.NAME, **.NAME, an address or a range, then :PORT, then /http, /https or /tcp. " +
 			"It takes a sandbox that isolates. The variable has spaces between several hosts",
@@ -171,6 +173,18 @@ func truth(value string) (bool, error) {
 		return false, fmt.Errorf("%q is neither true nor false", value)
 	}
 	return on, nil
+}
+
+// setNetwork says whether commands may use the network, or whether a person is asked about hosts.
+func setNetwork(c *config, value string) (err error) {
+	if c.asks = value == "ask"; c.asks {
+		c.network = false
+		return nil
+	}
+	if c.network, err = truth(value); err != nil {
+		err = fmt.Errorf("%q is neither true nor false nor ask", value)
+	}
+	return err
 }
 
 func setTTY(c *config, values []string) error {
