@@ -79,6 +79,10 @@ var dependencies = map[string]dependency{
 		reason: "terminal modes, the demo's line editor; libraries with more take the terminal from commands",
 		rooms:  []string{"cmd/demo", "cmd/execbus"},
 	},
+	"golang.org/x/text": {
+		reason: "how wide characters are; package width only",
+		rooms:  []string{"view"},
+	},
 	"go.uber.org/goleak": {
 		reason: "tests: no goroutine is left behind",
 		rooms:  []string{testFiles},

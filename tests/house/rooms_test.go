@@ -37,6 +37,8 @@ var rooms = map[string][]string{
 
 	"network": {"messages", "policy/hosts"},
 
+	"view": {"messages"},
+
 	// Each actor has a room of its own, which knows the others by their messages.
 	"actors/internal/system":   {"messages", "internal"},
 	"actors/internal/pattern":  {"messages"},

@@ -1,0 +1,41 @@
+35 14 1 0 0 39 1 0 0 0 0 0 
+>>> print('hello '*20)
+hello hello hello hello hello hello hello hello hello hello hello hello hello hello hello hello hello hello hello hello 
+>>> for i in range(3):
+...   print(i, '\033[31mred\033[m')
+... 
+0 [31mred
+[39m1 [31mred
+[39m2 [31mred
+[39m>>> abQcx 
+KeyboardInterrupt
+>>> 'lZong long long long long long long long long long long long long long long long long long long long long long long long long l
+ong long long long long '                                                                                                           
+'lZong long long long long long long long long long long long long long long long long long long long long long long long long long 
+long long long long '
+>>>   print(i, '\033[31mred\033[m')                                                                                                 
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
