@@ -25,9 +25,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if url := os.Getenv(goGet); url != "" {
-		os.Exit(goClient(url))
-	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -67,8 +67,34 @@ var clients = []client{
 	{name: "curl without the variables, by address", needs: "curl", script: `curl -sS --fail --noproxy '*' --connect-to "$1::` + address + `:" "http://$1/x"`, says: "hello from ", ignores: true},
 }
 
-// online is a session whose commands may talk to the allowed host.
-func online(t *testing.T) (session *execbus.Session, dir string) {
+// person says yes to every question, once.
+type person struct {
+	mu    sync.Mutex
+	about []string
+}
+
+// Approve implements execbus.Approver.
+func (p *person) Approve(_ context.Context, q messages.Question) (messages.Decision, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	about := q.Text()
+	if q.Host != nil {
+		about = q.Host.Host
+	}
+	p.about = append(p.about, about)
+	return messages.Decision{Kind: messages.DecisionApproved}, nil
+}
+
+// questions are what the person was asked about since the last time.
+func (p *person) questions() (about []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	about, p.about = p.about, nil
+	return about
+}
+
+// online is a session whose commands may talk to the allowed host, and about another one the person is asked.
+func online(t *testing.T, p *person) (session *execbus.Session, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	if probed := sandbox.Probe(); probed.Level != messages.AssuranceIsolated {
@@ -83,9 +109,9 @@ func online(t *testing.T) (session *execbus.Session, dir string) {
 			t.Error(err)
 		}
 	})
-	session, err = rt.OpenSession(execbus.SessionOptions{Dir: dir, LeastAssurance: messages.AssuranceIsolated, Sandbox: &messages.SandboxPolicy{
-		Type:    messages.SandboxWorkspaceWrite,
-		Network: &messages.NetworkPolicy{Hosts: []messages.HostRule{{Host: allowed, Decision: messages.HostAllow}}}}})
+	session, err = rt.OpenSession(execbus.SessionOptions{Dir: dir, LeastAssurance: messages.AssuranceIsolated, Approver: p, Sandbox: &messages.SandboxPolicy{
+		Type: messages.SandboxWorkspaceWrite, Network: &messages.NetworkPolicy{Hosts: []messages.HostRule{
+			{Host: allowed, Decision: messages.HostAllow}, {Host: asked, Decision: messages.HostPrompt}}}}})
 	must(t, err)
 	return session, dir
 }
@@ -105,13 +131,24 @@ func run(t *testing.T, session *execbus.Session, within, script, host string, se
 
 func TestClients(t *testing.T) {
 	w := newWorld(t)
-	session, dir := online(t)
+	p := &person{}
+	session, dir := online(t, p)
 	for _, c := range clients {
 		t.Run(c.name, func(t *testing.T) {
 			set := c.prepare(t, w)
 			may := run(t, session, dir, c.script, allowed, set)
 			if served := strings.Contains(string(may.Stdout), c.says) && may.Status == messages.StatusExited(0); served == c.ignores || len(may.BlockedHosts) > 0 {
 				t.Errorf("the allowed host: %v, %s %s, blocked %v", may.Status, may.Stdout, may.Stderr, may.BlockedHosts)
+			}
+			if about := p.questions(); about != nil {
+				t.Errorf("the person was asked about %v", about)
+			}
+			approved := run(t, session, dir, c.script, asked, set)
+			if served := strings.Contains(string(approved.Stdout), c.says) && approved.Status == messages.StatusExited(0); served == c.ignores || len(approved.BlockedHosts) > 0 {
+				t.Errorf("the host that is asked about: %v, %s %s, blocked %v", approved.Status, approved.Stdout, approved.Stderr, approved.BlockedHosts)
+			}
+			if about := p.questions(); c.ignores != (len(about) == 0) || !c.ignores && (about[0] != asked || len(about) > 1) {
+				t.Errorf("the person was asked about %v", about)
 			}
 			events, err := session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindNetworkConnection}})
 			must(t, err)
@@ -188,7 +225,7 @@ func TestTheUsersOwnProxy(t *testing.T) {
 		t.Skipf("skipped: %v", err)
 	}
 	w, asked := newWorld(t), userProxy(t)
-	session, dir := online(t)
+	session, dir := online(t, &person{})
 	for scheme, want := range map[string]string{"http": "GET http://" + allowed + "/x", "https": "CONNECT " + allowed + ":443"} {
 		script := `curl -sS --fail "` + scheme + `://$1/x"`
 		may := run(t, session, dir, script, allowed, map[string]string{})

@@ -1,5 +1,6 @@
 // Package clients runs programs that talk to hosts, as people use them, in a sandbox whose policy names hosts: curl, wget, git, npm, pip,
-// go, a JVM, and a program that ignores proxy variables. Each tries a host that is allowed, and one that is not.
+// go, a JVM, and programs that ignore proxy variables. Each tries three hosts: one is allowed, a person is asked about the next and says
+// yes, and the last is denied.
 //
 //	go test -v ./tests/clients
 //

@@ -42,6 +42,7 @@ import (
 // The hosts. All names lead to one address.
 const (
 	allowed = "allowed.test"
+	asked   = "asked.test"
 	denied  = "denied.test"
 	address = "93.184.216.34"
 	// upstream is where a proxy of the user listens, for the test of those.
@@ -292,7 +293,7 @@ func (w *world) certificate() tls.Certificate {
 	must(w, err)
 	w.authority = authority
 	must(w, os.WriteFile(w.dir+"/ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644))
-	leaf, leafKey := make(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: allowed}, DNSNames: []string{"*.test", allowed, denied},
+	leaf, leafKey := make(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: allowed}, DNSNames: []string{allowed, asked, denied},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, authority, key)
 	for _, variable := range []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "REQUESTS_CA_BUNDLE", "NPM_CONFIG_CAFILE"} {
 		w.Setenv(variable, w.dir+"/ca.pem")
