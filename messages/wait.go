@@ -8,7 +8,8 @@ import (
 // Wait waits for reasons at several processes, and takes no output from any call. It is answered once, with Wakeups or an *Error: when there is
 // a reason at every item, or with Any at the first. What is met already counts, and the answer has all of it; what comes later counts also if a
 // call takes the output meanwhile. An item with an Until judges the output from the first byte on that no call has taken, and silence from
-// the last output on. So a wait that is asked again has the same answer until the output is taken or the item is left out.
+// the last output on. So a wait that is asked again has the same answer until the output is taken or the item is left out. With Any, of several
+// reasons that come with one piece of output the answer may lack some; a wait that is asked again has them.
 type Wait struct {
 	// For has what to wait for: one to MaxWaitItems items.
 	For []WaitFor `json:"for"`

@@ -10,6 +10,9 @@
 //
 // # What you must not assume
 //
+// That a text for the terminal, such as the name of a window, hides all that follows if a program does not finish it: a command (OSC) ends
+// with its line at the latest, and every text after 64 KiB.
+//
 // That the echo is always known: it is left out only if the output begins with it, behind blanks and ends of lines, as the terminal shows it
 // in line mode, and as line editors that show what they get.
 package pattern

@@ -5,7 +5,18 @@ package pattern
 type text struct {
 	state    state
 	returned bool // the last character was a \r, which counts unless \n follows
+	command  bool // a text for the terminal is a command of it (OSC), which has no end of line
+	length   int  // of that text so far
 }
+
+// maxString bounds a text for the terminal, such as an image. What follows is output: the program has not finished the text.
+const maxString = 64 << 10
+
+// Characters that end every sequence.
+const (
+	cancels    = 0x18
+	substitute = 0x1a
+)
 
 type state int
 
@@ -22,7 +33,9 @@ const (
 func (t *text) push(p []byte, emit func(at int, b byte)) {
 	for at, b := range p {
 		if t.state != plain {
-			t.sequence(b)
+			if t.sequence(b); t.state == plain && b == '\n' { // an unfinished one
+				emit(at, b)
+			}
 			continue
 		}
 		if t.returned && b != '\n' && b != '\r' { // it went back to the beginning of the line
@@ -42,13 +55,17 @@ func (t *text) push(p []byte, emit func(at int, b byte)) {
 
 // sequence goes through an escape sequence.
 func (t *text) sequence(b byte) {
+	if b == cancels || b == substitute {
+		t.state = plain
+		return
+	}
 	switch t.state {
 	case escape:
 		switch b {
 		case '[':
 			t.state = csi
 		case ']', 'P', '_', '^', 'X':
-			t.state = str
+			t.state, t.command, t.length = str, b == ']', 0
 		case '(', ')', '*', '+', '#', '%', ' ':
 			t.state = skip
 		case 0x1b:
@@ -63,10 +80,11 @@ func (t *text) sequence(b byte) {
 			t.state = plain
 		}
 	case str:
-		switch b {
-		case 0x1b:
+		t.length++
+		switch {
+		case b == 0x1b:
 			t.state = strEsc
-		case '\a':
+		case b == '\a', b == '\n' && t.command, t.length == maxString:
 			t.state = plain
 		}
 	case strEsc:

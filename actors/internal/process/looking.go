@@ -195,7 +195,7 @@ func inquire[T any](p *process, question func(ptyio.Inquirer) (T, error), messag
 		bound, cancel := context.WithTimeout(context.Background(), p.Patience.Child)
 		hostcode.Call[T]{Who: "the spawner of these processes", Do: func(context.Context) (T, error) { return question(inquirer) }}.Go(bound, func(found T, err error) {
 			cancel()
-			sys.Send(self, message(found, err, time.Since(began)))
+			sys.Send(self, message(found, err, min(time.Since(began), foreignCost)))
 		})
 	}
 }
@@ -217,8 +217,12 @@ func (p *process) looked(m looked) {
 	p.lookLater()
 }
 
-// maxCost bounds what a look is taken to cost: on a busy machine it may have waited for a processor.
-const maxCost = 5 * time.Millisecond
+// maxCost bounds what a look is taken to cost: on a busy machine it may have waited for a processor. That at the child of a host's own, which
+// may be on another machine, is mostly a wait.
+const (
+	maxCost     = 5 * time.Millisecond
+	foreignCost = 100 * time.Microsecond
+)
 
 // foundReader answers the calls that wait for input.
 func (p *process) foundReader(awaited messages.AwaitedInput) {
