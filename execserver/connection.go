@@ -206,7 +206,7 @@ func (c *connection) initialize(raw json.RawMessage) (later, error) {
 
 // supported returns those of the wanted extensions that the server has.
 func supported(wanted []wire.Extension) (found []wire.Extension) {
-	for _, extension := range []wire.Extension{wire.ExtensionFlow, wire.ExtensionEnds, wire.ExtensionRaw, wire.ExtensionPatches} {
+	for _, extension := range []wire.Extension{wire.ExtensionFlow, wire.ExtensionEnds, wire.ExtensionRaw, wire.ExtensionPatches, wire.ExtensionLooks} {
 		if slices.Contains(wanted, extension) {
 			found = append(found, extension)
 		}

@@ -61,6 +61,8 @@
 //	ends   notifications about background children, and about the end of the tree
 //	raw    output as raw bytes in binary frames of a websocket, which is much cheaper than JSON
 //	patches  the server starts a program of its own that reads and writes the files of patches, in the sandbox that the start names
+//	looks  process/awaitedInput says which program of a process waits for input, for which kind, and after which event; process/listeners
+//	       says on which TCP ports its programs listen. A look is made when it is asked for
 //
 // # Access
 //

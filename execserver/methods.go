@@ -28,6 +28,9 @@ var methods = map[string]method{
 	wire.ProcessResize:     ordered(resize, func(p wire.ResizeParams) (string, bool) { return p.ProcessID, false }),
 	wire.ProcessCloseStdin: ordered(closeStdin, func(p wire.CloseStdinParams) (string, bool) { return p.ProcessID, true }),
 
+	wire.ProcessAwaitedInput: slow(awaitedInput),
+	wire.ProcessListeners:    slow(listeners),
+
 	wire.EnvironmentInfo:    query(info),
 	wire.EnvironmentStatus:  quick(status),
 	wire.EnvironmentMachine: query(machine),

@@ -192,6 +192,7 @@ type patience struct {
 	pong      time.Duration // for the answer to one, behind the output that is on its way: 30 s
 	stall     time.Duration // for a client to read one message: 30 s
 	probe     time.Duration // for a connection to show that it lives when another wants its session: 2 s
+	look      time.Duration // for a child to say what it waits for, if it is one of the host's own: 2 s
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -219,6 +220,7 @@ func (o Options) withDefaults() (Options, error) {
 	p.retention, p.handshake = cmp.Or(p.retention, wire.Retention), cmp.Or(p.handshake, wire.HandshakeTimeout)
 	p.ping, p.pong = cmp.Or(p.ping, wire.PingInterval), cmp.Or(p.pong, 30*time.Second)
 	p.stall, p.probe = cmp.Or(p.stall, 30*time.Second), cmp.Or(p.probe, 2*time.Second)
+	p.look = cmp.Or(p.look, 2*time.Second)
 	return o, nil
 }
 

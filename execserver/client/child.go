@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,6 +24,7 @@ type child struct {
 	pid     int // set before the Spawned event
 	feed    *feed
 	input   input
+	last    atomic.Uint64 // number of the last event that was reported; questions compare it while events come
 
 	// credits have a token for each batch that its receiver holds: of the main stream, and of stderr.
 	credits   [2]chan struct{}
@@ -154,7 +156,6 @@ const (
 type pump struct {
 	*child
 	offset   int64  // of the output that was reported
-	last     uint64 // number of the last event that was reported
 	acked    uint64 // number of the last event that was acknowledged to the server
 	bytes    int    // of output that were told and not acknowledged
 	exited   bool
@@ -265,8 +266,8 @@ func (p *pump) tell(it item) {
 	case ended:
 		p.end(it.tree)
 	}
-	p.last = max(p.last, it.seq)
-	if p.bytes >= acknowledgeBytes || p.last-p.acked >= acknowledgeEvents {
+	p.last.Store(max(p.last.Load(), it.seq))
+	if p.bytes >= acknowledgeBytes || p.last.Load()-p.acked >= acknowledgeEvents {
 		p.acknowledge()
 	}
 }
@@ -289,8 +290,8 @@ func (p *pump) tellUrgent() {
 }
 
 func (p *pump) acknowledge() {
-	p.bytes, p.acked = 0, p.last
-	p.spawner.link.acknowledge(p.id, p.last)
+	p.bytes, p.acked = 0, p.last.Load()
+	p.spawner.link.acknowledge(p.id, p.acked)
 }
 
 func (p *pump) output(it item) {

@@ -43,6 +43,10 @@
 // than SIGINT, the size of a terminal after the start, and the end of the input. Calls that need one of these fail with
 // messages.ErrUnsupported. Such a server does not report the end of a tree, and its exit code 128+n may stand for a signal.
 //
+// What a process waits for is asked of the server, which looks when it is asked; an answer counts only if the client has all output that came
+// before. A server that cannot be asked is an error, messages.ErrUnsupported, and calls end as if nobody ever waited. One that does not
+// answer within 3 s may be asked again.
+//
 // # Limits
 //
 // 1,024 requests wait for an answer, besides 1,024 that end processes. 16,384 processes run. For each process 5 MiB of output wait for

@@ -63,6 +63,13 @@ func (c *child) CloseStdin(done func(error)) {
 	c.submit(&write{finish: true, done: func(_ int, err error) { done(err) }})
 }
 
+// idle reports whether the server has answered all writes, and how many there were until now.
+func (in *input) idle() (writes uint64, idle bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.last, len(in.writes) == 0
+}
+
 func (c *child) submit(w *write) {
 	overtaken, err := c.admit(w)
 	for _, other := range overtaken {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -388,7 +389,7 @@ func (p *peer) finish(l *log, seq uint64) {
 	p.t.Helper()
 	p.exit(l, seq, 0)
 	p.close(l, seq+1)
-	if len(p.extensions) == len(all) {
+	if slices.Contains(p.extensions, wire.ExtensionEnds) {
 		p.end(l, seq+2)
 	}
 }

@@ -33,11 +33,13 @@ type limits struct {
 	start time.Duration // a start whose answer was lost
 	// cancel is for the answer to a start that was cancelled. It is shorter than the patience of a runtime with a spawner.
 	cancel time.Duration
+	// look is for a question what a process waits for. It is shorter than the patience of a runtime with a child.
+	look time.Duration
 }
 
 func usualLimits() limits {
 	return limits{drain: 4 * ptyio.DrainWait, end: 10 * time.Second, close: 10 * time.Second,
-		start: 10 * time.Second, cancel: 5 * time.Second}
+		start: 10 * time.Second, cancel: 5 * time.Second, look: 3 * time.Second}
 }
 
 // spawner starts processes on the machine of a server.
@@ -57,7 +59,7 @@ type spawner struct {
 
 func newSpawner(dial dialer, name string, times times, limits limits) *spawner {
 	s := &spawner{limits: limits, reading: make(chan struct{}, maxReading), children: map[string]*child{}}
-	s.link = &link{dial: dial, name: name, times: times, wanted: []wire.Extension{wire.ExtensionFlow, wire.ExtensionEnds, wire.ExtensionRaw, wire.ExtensionPatches},
+	s.link = &link{dial: dial, name: name, times: times, wanted: []wire.Extension{wire.ExtensionFlow, wire.ExtensionEnds, wire.ExtensionRaw, wire.ExtensionPatches, wire.ExtensionLooks},
 		notified: s.notified, resumed: s.resumed, lost: s.lost}
 	s.resolver = &resolver{link: s.link}
 	return s

@@ -2,7 +2,8 @@ package wire
 
 import "github.com/execbus/execbus/messages"
 
-// Methods about processes. The last three requests are extensions that a client may use without asking for them.
+// Methods about processes. From process/resize on, the requests are extensions. A client may use those up to process/closeStdin without
+// asking for them.
 const (
 	ProcessStart      = "process/start"
 	ProcessRead       = "process/read"
@@ -11,6 +12,9 @@ const (
 	ProcessTerminate  = "process/terminate"
 	ProcessResize     = "process/resize"
 	ProcessCloseStdin = "process/closeStdin"
+
+	ProcessAwaitedInput = "process/awaitedInput" // these with ExtensionLooks
+	ProcessListeners    = "process/listeners"
 
 	ProcessAcknowledge = "process/acknowledge" // a notification to the server, with ExtensionFlow
 
@@ -159,6 +163,34 @@ type ResizeParams struct {
 // CloseStdinParams are the parameters of process/closeStdin. The result is a WriteResult.
 type CloseStdinParams struct {
 	ProcessID string `json:"processId"`
+}
+
+// LookParams are the parameters of process/awaitedInput and process/listeners.
+type LookParams struct {
+	ProcessID string `json:"processId"`
+}
+
+// AwaitedInputResult is the result of process/awaitedInput: which program of the process waits for input that it does not have; none if there
+// is no Input. Everything that the program had written before has a number up to Seq. A client that has not got that far has not seen what
+// the program asks.
+type AwaitedInputResult struct {
+	Input *messages.AwaitedInput `json:"input,omitempty"`
+	Seq   uint64                 `json:"seq"`
+}
+
+// ListenersResult is the result of process/listeners: the TCP sockets on which programs of the process listen, at most MaxListeners.
+type ListenersResult struct {
+	Listeners []Listener `json:"listeners"`
+}
+
+// MaxListeners bounds a ListenersResult. The server leaves out more; a client refuses them.
+const MaxListeners = 256
+
+// Listener is one of them.
+type Listener struct {
+	Address string `json:"address"` // an IP address and a port
+	PID     int    `json:"pid"`
+	Program string `json:"program"`
 }
 
 // Empty is the result of a request that returns nothing.

@@ -24,6 +24,8 @@ const (
 	ExtensionRaw Extension = "raw"
 	// ExtensionPatches: the server can start a program of its own that reads and writes the files of patches; see StartParams.Patches.
 	ExtensionPatches Extension = "patches"
+	// ExtensionLooks: the server says what a process waits for, with process/awaitedInput and process/listeners.
+	ExtensionLooks Extension = "looks"
 )
 
 // InitializeParams are the parameters of initialize.
