@@ -3,6 +3,7 @@ package tools
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -46,17 +47,37 @@ type untilObject struct {
 	QuietAfterOutput float64 `json:"quiet_after_output_ms"`
 }
 
+// ParseUntil reads what a person writes for until: one of its words, or an object in JSON.
+func ParseUntil(text string) (*messages.Until, error) {
+	var u any
+	var why string
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		u, why = readUntil(json.RawMessage(text))
+	} else {
+		u, why = untilWord(text)
+	}
+	if why != "" {
+		return nil, errors.New(why)
+	}
+	until := u.(*messages.Until)
+	return until, messages.Poll{Until: until}.Check()
+}
+
+func untilWord(word string) (any, string) {
+	switch word {
+	case untilExit:
+		return &messages.Until{}, ""
+	case untilInput:
+		return &messages.Until{AwaitingInput: true}, ""
+	}
+	return nil, fmt.Sprintf("%.60q is none of its words, which are %s and %s; it may also be an object", word, untilExit, untilInput)
+}
+
 // readUntil reads a word or an object.
 func readUntil(raw json.RawMessage) (any, string) {
 	var word string
 	if json.Unmarshal(raw, &word) == nil {
-		switch word {
-		case untilExit:
-			return &messages.Until{}, ""
-		case untilInput:
-			return &messages.Until{AwaitingInput: true}, ""
-		}
-		return nil, fmt.Sprintf("%.60q is none of its words, which are %s and %s; it may also be an object", word, untilExit, untilInput)
+		return untilWord(word)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,8 +22,9 @@ type command struct {
 // commands has what the demo itself does. It is a function because :help is one of them.
 func commands() []command {
 	return []command{
-		{"list", "", "list the commands that run, or have output that was not shown", list},
+		{"list", "", "list the commands that run and what they wait for, and those with output that was not shown", list},
 		{"fg", "ID", "go on with a command where you have left off", foreground},
+		{"wait", "ID", "wait until a command wants input, listens on a port or ends; Ctrl-C ends the wait only", wait},
 		{"kill", "ID", "end a command and everything it started", kill},
 		{"cd", "DIR", "run later commands in DIR", changeDir},
 		{"patch", "FILE", "apply the patch in FILE", applyPatch},
@@ -75,11 +77,18 @@ func (h *host) find(argument string) (*job, error) {
 	return nil, usageError(argument + " does not run; :list lists what does")
 }
 
-func list(_ context.Context, h *host, _ string) error {
+func list(ctx context.Context, h *host, _ string) error {
 	jobs := h.listed()
 	if len(jobs) == 0 {
 		h.note("Nothing runs.")
 		return nil
+	}
+	running, err := h.session.List(ctx)
+	awaits := map[messages.ProcessID]string{}
+	for _, p := range running {
+		if text := p.Awaits.String(); text != "" {
+			awaits[p.Process] = " (" + text + ")"
+		}
 	}
 	text := "   ID  STATE     AGE     NOT SHOWN        COMMAND"
 	for _, j := range jobs {
@@ -87,9 +96,39 @@ func list(_ context.Context, h *host, _ string) error {
 		if j.end != nil {
 			state = string(j.end.Cause)
 		}
-		text += fmt.Sprintf("\n%5d  %-8s  %-6v  %-9d bytes  %s", j.id, state, time.Since(j.began).Round(time.Second), j.said-j.shown, messages.Visible(j.text))
+		text += fmt.Sprintf("\n%5d  %-8s  %-6v  %-9d bytes  %s%s", j.id, state, time.Since(j.began).Round(time.Second), j.said-j.shown, messages.Visible(j.text), awaits[j.id])
 	}
 	h.note("%s", text)
+	return err
+}
+
+// wait shows for what reason a command is worth a look. Meanwhile there is no prompt.
+func wait(_ context.Context, h *host, argument string) error {
+	j, err := h.find(argument)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	h.stopWait = cancel
+	h.note("Waiting for [%d]. Ctrl-C ends the wait.", j.id)
+	go func() {
+		found, err := h.session.Wait(ctx, messages.Wait{NoTimeout: true, For: []messages.WaitFor{{Process: j.id,
+			Until: &messages.Until{AwaitingInput: true, Guesses: true, Listening: new(uint16)}}}})
+		h.results <- func() {
+			cancel()
+			h.stopWait = nil
+			switch {
+			case errors.Is(err, messages.ErrCancelled):
+				h.note("[%d] goes on.", j.id)
+			case err != nil:
+				h.note("demo: %v", err)
+			default:
+				for _, w := range found {
+					h.note("[%d]: %s", j.id, w.Met.String())
+				}
+			}
+		}
+	}()
 	return nil
 }
 

@@ -37,17 +37,18 @@ type host struct {
 	results chan func()         // what other goroutines have for this one
 	signals chan os.Signal
 
-	jobs    map[messages.CallID]*job // those that run, and those that ended with output that was not shown
-	started int
-	front   *job                // it has the terminal; nil: the prompt has it
-	pending []byte              // keys that nobody has taken yet
-	typed   []byte              // keys of the line that is being typed
-	line    *term.Terminal      // the editor of that line; nil if none is being typed
-	past    term.History        // the earlier lines
-	held    []string            // notes to show when no command is in front; a command adds one when it ends
-	asked   messages.QuestionID // the newest question; output before it has been shown
-	over    bool
-	code    int
+	jobs     map[messages.CallID]*job // those that run, and those that ended with output that was not shown
+	started  int
+	front    *job                // it has the terminal; nil: the prompt has it, or a wait
+	stopWait func()              // ends the wait that was asked for; nil: there is none
+	pending  []byte              // keys that nobody has taken yet
+	typed    []byte              // keys of the line that is being typed
+	line     *term.Terminal      // the editor of that line; nil if none is being typed
+	past     term.History        // the earlier lines
+	held     []string            // notes to show when no command is in front; a command adds one when it ends
+	asked    messages.QuestionID // the newest question; output before it has been shown
+	over     bool
+	code     int
 }
 
 // job is a command of a host.
@@ -137,7 +138,7 @@ func environment() messages.EnvironmentPolicy {
 // run returns the exit code.
 func (h *host) run() int {
 	for !h.over {
-		if h.front != nil {
+		if h.front != nil || h.stopWait != nil {
 			h.await()
 			h.press()
 		} else if line, typed := h.readLine(); typed {

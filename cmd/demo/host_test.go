@@ -353,3 +353,34 @@ func TestLifelineIsNotForCommands(t *testing.T) {
 	s.expect(ended)
 	s.quit()
 }
+
+// A wait says what a command waits for, and can be given up, which leaves the command alone.
+func TestAWaitForACommand(t *testing.T) {
+	t.Parallel()
+	s := sit(t)
+	s.send(waits + "\r")
+	s.expect(`begun`)
+	s.send("\x1a")
+	reads := s.expect(toBack)[1]
+	s.send(":wait " + reads + "\r")
+	s.expect(`Ctrl-C ends the wait(?s:.*)\[` + reads + `\]: waiting for input: a line` + prompts)
+	g := newGate(t)
+	s.send("echo be''gun; " + g.wait() + "\r")
+	s.expect(`begun`)
+	s.send("\x1a")
+	works := s.expect(toBack)[1]
+	s.send(":wait " + works + "\r")
+	s.expect(`Ctrl-C ends the wait`)
+	s.send("\x03")
+	s.expect(`\[` + works + `\] goes on` + prompts)
+	s.send(":list\r")
+	s.expect(reads + `  running (?s:.*?)\(waits for input: a line\)(?s:.*?)` + works + `  running(?s:.*?)` + prompts)
+	s.send(":wait 12345\r")
+	s.expect(`12345 does not run` + prompts)
+	s.send(":wait " + works + "\r")
+	s.expect(`Ctrl-C ends the wait`)
+	g.open()
+	s.expect(`\[` + works + `\]: it exited`)
+	s.quit()
+	s.restored()
+}

@@ -35,8 +35,12 @@ func typed() <-chan []byte {
 	return chunks
 }
 
-// press gives the pending keys to the command in front. Before its program runs, only Ctrl-C acts.
+// press gives the pending keys to the command in front. Before its program runs, and during a wait, only Ctrl-C acts.
 func (h *host) press() {
+	if at := bytes.IndexByte(h.pending, ctrlC); h.stopWait != nil && at >= 0 {
+		h.pending = h.pending[at+1:]
+		h.stopWait()
+	}
 	for h.front != nil && len(h.pending) > 0 {
 		j := h.front
 		at := bytes.IndexByte(h.pending, ctrlC)

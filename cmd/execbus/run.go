@@ -25,7 +25,8 @@ approval, run asks on the terminal, even if input and output are pipes. Without 
 SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the command. A second SIGTERM ends it with everything that it started.
 
 ` + settingsHelp("run") + `
-Exit codes: the command's own; 128+N if it died of signal N; 124 after --timeout; 125 if it was refused; 126 if it cannot be
+Exit codes: the command's own; 128+N if it died of signal N; 0 when --until is met, and 123 if the command exits with 0 before that;
+124 after --timeout; 125 if it was refused; 126 if it cannot be
 executed; 127 if there is no such program; 2 for wrong usage or settings; 1 if execbus failed.
 
 Examples:
@@ -33,6 +34,7 @@ Examples:
   execbus run --timeout 10m --writable ../cache -- make test
   execbus run --allow-host registry.npmjs.org -- npm ci --cache .npm
   execbus run --approval untrusted --rules project.rules -- git push
+  execbus run --timeout 1m --until '{"listening":8080}' --network -- npm start
   execbus run --no-tty --json -- make | jq -r 'select(.kind == "exec_ended") | .cause'
   EXECBUS_NETWORK=true execbus run -- curl -sI https://example.com
 `
@@ -40,6 +42,7 @@ Examples:
 
 // Exit codes as shells and timeout(1) use them.
 const (
+	exitNotMet    = 123
 	exitTimedOut  = 124
 	exitRefused   = 125
 	exitNoExecute = 126
@@ -51,8 +54,9 @@ type order struct {
 	*config
 	argv     []string
 	std      streams
-	terminal *terminal // the caller's; nil if the caller is on pipes
-	person   *person   // nil if nobody can be asked
+	terminal *terminal         // the caller's; nil if the caller is on pipes
+	person   *person           // nil if nobody can be asked
+	met      chan messages.Met // has the reason for which --until has ended the command
 }
 
 // runCommand runs "run".
@@ -80,6 +84,7 @@ func (o *order) run() int {
 		return failed(o.std, err)
 	}
 	defer func() { _ = shutdown(rt) }()
+	o.met = make(chan messages.Met, 1)
 	o.terminal = attach(o.std)
 	defer o.terminal.detach()
 	options := o.session()
@@ -158,6 +163,9 @@ func (o *order) report(ctx context.Context, session *execbus.Session, events *bu
 			process, err := session.Process(ctx, e.Process)
 			if err == nil {
 				defer o.follow(process)()
+				if o.until != nil && *o.until != (messages.Until{}) {
+					go o.endWhenMet(ctx, session, process)
+				}
 			}
 		case messages.OutputDelta:
 			o.pass(e)
@@ -183,6 +191,31 @@ func (o *order) report(ctx context.Context, session *execbus.Session, events *bu
 	}
 }
 
+// endWhenMet ends the command for the reason that --until names, unless it ends by itself before.
+func (o *order) endWhenMet(ctx context.Context, session *execbus.Session, process *execbus.Process) {
+	found, err := session.Wait(ctx, messages.Wait{NoTimeout: true, For: []messages.WaitFor{{Process: process.ID(), Until: o.until}}})
+	if err != nil || len(found) == 0 || found[0].Met.Reason == messages.MetExit {
+		return
+	}
+	o.met <- found[0].Met
+	_, _ = process.Terminate(ctx) // an error means that it has ended
+}
+
+// untilMet reports whether --until has ended the command, and says for which reason.
+func (o *order) untilMet() bool {
+	select {
+	case met := <-o.met:
+		if o.json {
+			_ = json.NewEncoder(o.std.out).Encode(map[string]any{"kind": "until_met", "met": met})
+		} else {
+			fmt.Fprintf(o.std.err, "execbus: %s; the command was ended\n", met.String())
+		}
+		return true
+	default:
+		return false
+	}
+}
+
 // say writes a line for a person. It ends in \r\n, because the terminal may be in raw mode.
 func (o *order) say(text string) {
 	fmt.Fprintf(o.std.err, "execbus: %s\r\n", text)
@@ -200,6 +233,9 @@ func (o *order) pass(e messages.OutputDelta) {
 
 // ended explains an unusual end to a person, and returns the exit code.
 func (o *order) ended(end messages.EndRecord) int {
+	if o.untilMet() {
+		return 0
+	}
 	switch {
 	case o.timedOut(end):
 		fmt.Fprintf(o.std.err, "execbus: the command was ended after %v\n", o.timeout)
@@ -212,7 +248,12 @@ func (o *order) ended(end messages.EndRecord) int {
 	for _, blocked := range end.BlockedHosts {
 		fmt.Fprintf(o.std.err, "execbus: %v%s\n", blocked, allowHost(blocked.Suggestion))
 	}
-	if code, known := end.Status.Code(); known {
+	code, known := end.Status.Code()
+	switch {
+	case known && code == 0 && o.until != nil && *o.until != (messages.Until{}):
+		fmt.Fprintln(o.std.err, "execbus: the command exited before what --until names")
+		return exitNotMet
+	case known:
 		return code
 	}
 	fmt.Fprintf(o.std.err, "execbus: %v\n", &end)

@@ -272,3 +272,30 @@ func TestOneSIGTERMOnlyGoesToTheCommand(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, r.errors.String())
 	}
 }
+
+func TestRunEndsACommandWhenWhatItWaitsForHasCome(t *testing.T) {
+	confinedHere(t)
+	for _, c := range []struct {
+		name, until, script string
+		code                int
+		says                string
+	}{
+		{"pattern", `{"pattern":"re.dy"}`, "echo ready; sleep 1000", 0, "execbus: the pattern was found; the command was ended\n"},
+		{"quiet", `{"quiet_after_output_ms":50}`, "echo ready; sleep 1000", 0, "execbus: no more output came; the command was ended\n"},
+		{"it fails before", `{"pattern":"never"}`, "exit 3", 3, ""},
+		{"it succeeds before", `{"pattern":"never"}`, "exit 0", exitNotMet, "before what --until names"},
+		{"the end alone", "exit", "exit 0", 0, ""},
+		{"no word", "later", "exit 0", exitMisused, "awaiting_input"},
+		{"no pattern", `{"pattern":"("}`, "exit 0", exitMisused, "missing closing"},
+		{"no name", `{"patern":"x"}`, "exit 0", exitMisused, "patern"},
+	} {
+		code, _, err := runs(t, "", "--assurance", "confined", "--cd", t.TempDir(), "--until", c.until, "--", "sh", "-c", c.script)
+		if code != c.code || !strings.Contains(err, c.says) || c.says == "" && err != "" {
+			t.Errorf("%s: %d, %q", c.name, code, err)
+		}
+	}
+	code, out, _ := runs(t, "", "--assurance", "confined", "--cd", t.TempDir(), "--json", "--tty", "--until", "awaiting_input", "--", "sh", "-c", "printf 'name? '; read x; read x; read x") // the input ends, on a terminal only for the read at hand
+	if code != 0 || !strings.Contains(out, `"kind":"until_met"`) || !strings.Contains(out, `"kind":"line"`) {
+		t.Errorf("%d, %s", code, out)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/execbus/execbus/execserver"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/hosts"
+	"github.com/execbus/execbus/tools"
 )
 
 // setting is something that a person can choose. Its flag is --name, its environment variable EXECBUS_NAME and its key in the
@@ -45,6 +46,7 @@ type config struct {
 	rules                                      []string // files and directories, by absolute paths; none: the user's own
 	limits                                     messages.Limits
 	timeout                                    time.Duration
+	until                                      *messages.Until
 	tty                                        *bool // nil: if the caller is on a terminal
 	json, check                                bool
 	noLoginShell, hideShell, detach, withOwner bool
@@ -95,6 +97,13 @@ var settings = []setting{
 			"BYTES may end in K, M or G; a TIME looks like 30s",
 		set: setLimits},
 	{name: "timeout", commands: "run", value: "TIME", meaning: "end the command after this time, such as 10m, with exit code 124", set: one(setTimeout)},
+	{name: "until", commands: "run", value: "REASON", once: true,
+		meaning: `end the command, with exit code 0, when it waits for input: awaiting_input; or for the first of the reasons in a JSON object: {"awaiting_input":true, ` +
+			`"listening":8080, "pattern":"REGEXP", "quiet_ms":500, "quiet_after_output_ms":500}, where port 0 is any TCP port`,
+		set: one(func(c *config, s string) (err error) {
+			c.until, err = tools.ParseUntil(s)
+			return err
+		})},
 	{name: "tty", commands: "run", negated: true, initial: "a terminal if standard input and output are one",
 		meaning: "run the command on a terminal of its own, or on pipes", set: setTTY},
 	{name: "check", commands: "patch", once: true, meaning: "say whether the patch can be applied without a question, and change nothing",
