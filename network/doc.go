@@ -38,7 +38,7 @@
 // [Proxy.Credential] goes into the proxy variables of a command, see [Environment]. Commands behind one proxy can read each other's
 // variables, so a credential says who asks and opens nothing. [Proxy.Blocked] has what a process was not allowed, and [Proxy.End] ends
 // what it has left open. A connection without one belongs to process 0, and one with a wrong one
-// is refused.
+// is refused. Some programs show none: a JVM does not, and what it was denied is told by the record alone.
 //
 // Upstream proxies are asked for the host by its name, after its addresses were looked up and allowed here; they look it up again.
 //
