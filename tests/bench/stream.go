@@ -176,7 +176,8 @@ const (
 const writerFlag = "-writer"
 
 // writers are such programs. They end when nobody reads them, or with their input.
-var writers = map[string]func(out io.Writer){"flood": writeFlood, "lines": writeLines, "sink": beSink, "proxy": beProxy}
+var writers = map[string]func(out io.Writer){"flood": writeFlood, "lines": writeLines, "sink": beSink, "proxy": beProxy,
+	"reads": writeReads, "hay": writeHay, "server": writeServer}
 
 func writer(name string) []string { return []string{get(os.Executable()), writerFlag, name} }
 

@@ -20,6 +20,7 @@ type looking struct {
 	busy    bool          // a look is under way
 	blind   int           // the attempt whose child cannot be looked at
 	since   time.Time     // when something happened last: output, input, a start, a call
+	cost    time.Duration // of a look; a few that took longer had to wait for a processor
 	paid    time.Time     // until when the looks so far have taken their share of a processor
 	retry   time.Duration // the least distance of the next look, after looks that have failed
 	counted bool          // it has a token of Dependencies.Looking
@@ -82,10 +83,19 @@ func (l *looking) pay(now time.Time, cost time.Duration, looking int) {
 	if l.paid.Before(now) {
 		l.paid = now
 	}
-	l.paid = l.paid.Add(time.Duration(looking) * (min(cost, maxCost) + handling) * lookShare)
+	l.cost = costOf(l.cost, cost)
+	l.paid = l.paid.Add(time.Duration(looking) * (l.cost + handling) * lookShare)
 	if latest := now.Add(lookCredit + longestInCrowd); l.paid.After(latest) {
 		l.paid = latest
 	}
+}
+
+// costOf is what a look costs, after one that took so long. It grows slowly: on a busy machine that one may have waited for a processor.
+func costOf(before, took time.Duration) time.Duration {
+	if before == 0 {
+		return min(took, maxCost)
+	}
+	return min(took, before+before/8, maxCost)
 }
 
 // happened looks soon: something happened after which a program may wait for input.
@@ -217,8 +227,8 @@ func (p *process) looked(m looked) {
 	p.lookLater()
 }
 
-// maxCost bounds what a look is taken to cost: on a busy machine it may have waited for a processor. That at the child of a host's own, which
-// may be on another machine, is mostly a wait.
+// maxCost bounds what a look is taken to cost, and foreignCost that at the child of a host's own: that child may be on another machine, and
+// the look mostly a wait.
 const (
 	maxCost     = 5 * time.Millisecond
 	foreignCost = 100 * time.Microsecond
@@ -294,7 +304,7 @@ func (p *process) portsNow() {
 // foundPorts answers the calls that wait for one of the ports.
 func (p *process) foundPorts(m ports) {
 	l := &p.looking
-	l.portsBusy, l.portsCost = false, min(m.cost, maxCost)
+	l.portsBusy, l.portsCost = false, costOf(l.portsCost, m.cost)
 	switch {
 	case p.attempt == nil || m.attempt != p.attempt.number:
 	case p.cannotLook(m.err, &l.portsRetry):

@@ -151,6 +151,8 @@ func (p *process) handle(message any) {
 		p.happened()
 	case compared:
 		p.compared(m)
+	case compareNow:
+		p.compareNow(m.call)
 	case quietOver:
 		p.quietOver(m.call)
 	case lookNow:
@@ -288,10 +290,12 @@ type (
 		by    *pattern.Matcher
 		end   int64 // of the match
 		found bool
+		took  time.Duration
 	}
-	quietOver struct{ call protocol.CallID }
-	lookNow   struct{}
-	portsNow  struct{}
+	compareNow struct{ call protocol.CallID }
+	quietOver  struct{ call protocol.CallID }
+	lookNow    struct{}
+	portsNow   struct{}
 	// ports says where a child listens.
 	ports struct {
 		attempt int

@@ -21,6 +21,7 @@ type condition struct {
 	matcher   *pattern.Matcher // nil: there is no pattern
 	next      int64            // the offset from which output is to be compared
 	comparing bool             // a goroutine has the matcher
+	pause     *system.Timer    // of the comparison with a flood; nil if there is none
 
 	said  bool          // there was output since it began
 	quiet *system.Timer // nil: it does not run
@@ -44,7 +45,8 @@ func (u *condition) patient() bool { return u != nil && !u.Early }
 func (u *condition) stop() {
 	if u != nil {
 		u.quiet.Cancel()
-		u.watched = false
+		u.pause.Cancel()
+		u.quiet, u.pause, u.watched = nil, nil, false
 	}
 }
 
@@ -126,14 +128,20 @@ func (p *process) compareOutput() {
 	}
 }
 
-// maxCompared bounds the output that is compared at a time.
-const maxCompared = 256 << 10
+const (
+	// maxCompared bounds the output that is compared at a time.
+	maxCompared = 256 << 10
+	// A comparison that is slower than a flood pauses for pauseShare times as long as it took, at most for longestPause: a flood must not
+	// take longer because of it.
+	pauseShare   = 10
+	longestPause = 250 * time.Millisecond
+)
 
 // compare compares output with a pattern, in a goroutine, because a pattern may take long. The output is read from the log. So a flood does not
 // wait, and if it is faster, the comparison goes on where the log has output again.
 func (p *process) compare(c *call) {
 	u := c.until
-	if u == nil || !u.watched || u.matcher == nil || u.comparing || u.next >= p.output.Log.Total() {
+	if u == nil || !u.watched || u.matcher == nil || u.comparing || u.pause != nil || u.next >= p.output.Log.Total() {
 		return
 	}
 	chunks, missed := p.output.Log.ReadFrom(max(u.next, 0), maxCompared)
@@ -147,12 +155,13 @@ func (p *process) compare(c *call) {
 	u.comparing = true
 	matcher, id := u.matcher, c.Call
 	p.ctx.Go(func(context.Context) any {
+		began := time.Now()
 		for _, chunk := range chunks {
 			if end, found := matcher.Push(chunk.Offset, chunk.Bytes); found {
-				return compared{id, matcher, end, true}
+				return compared{call: id, by: matcher, end: end, found: true}
 			}
 		}
-		return compared{call: id, by: matcher}
+		return compared{call: id, by: matcher, took: time.Since(began)}
 	})
 }
 
@@ -170,8 +179,19 @@ func (p *process) compared(m compared) {
 	}
 	if u.next >= u.from {
 		p.sayNothing(c)
+		if p.output.Log.Total()-u.next >= maxCompared {
+			u.pause = p.ctx.After(min(pauseShare*m.took, longestPause), compareNow{c.Call})
+		}
 	}
 	p.compare(c)
+}
+
+// compareNow goes on with a flood.
+func (p *process) compareNow(id protocol.CallID) {
+	if c := p.find(id); c != nil && c.until != nil {
+		c.until.pause = nil
+		p.compare(c)
+	}
 }
 
 // armQuiet sets the timer for the time without output that is over first. While no program runs there is none.
