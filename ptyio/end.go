@@ -17,7 +17,8 @@ type conn interface {
 	Close() error
 }
 
-// end is our end of a terminal or of a pipe. Go's poller watches it, unless it refuses to: then Read and Write look again and again.
+// end is our end of a terminal or of a pipe. Go's poller watches it from the first Read or Write on that has to wait: of many commands
+// that start at once most have ended before their output is read. If the poller refuses, Read and Write look again and again.
 // A terminal is off the poller while its child floods: the kernel would wake the poller's thread for each of the pieces of at most
 // 4 KiB that a terminal hands out, although the reader is reading anyway. A file leaves the poller only when it is closed, so it is
 // duplicated first. The terminal always has one descriptor, and for a moment two.
@@ -36,11 +37,7 @@ type end struct {
 }
 
 // newEnd takes over a descriptor, which must not block.
-func newEnd(fd int) *end {
-	e := &end{fd: fd}
-	e.enter()
-	return e
-}
+func newEnd(fd int) *end { return &end{fd: fd} }
 
 // newFile is a variable so that a test can refuse a file as the poller does.
 var newFile = os.NewFile
@@ -57,7 +54,7 @@ func (e *end) SyscallConn() (syscall.RawConn, error) { return e, nil }
 
 // Control calls do with the descriptor. It does not wait for the poller.
 func (e *end) Control(do func(fd uintptr)) error {
-	if _, err := e.use(false); err != nil {
+	if _, err := e.use(); err != nil {
 		return err
 	}
 	defer e.unuse()
@@ -76,13 +73,21 @@ func (e *end) Write(do func(fd uintptr) bool) error {
 }
 
 func (e *end) wait(do func(fd uintptr) bool, deadline *time.Time, wait func(syscall.RawConn, func(uintptr) bool) error) error {
-	file, err := e.use(true)
+	file, err := e.use()
 	if err != nil {
 		return err
 	}
 	defer e.unuse()
-	if file == nil {
-		return e.look(do, deadline)
+	for file == nil {
+		if over, err := e.look(do, deadline); over || err != nil {
+			return err
+		}
+		if file, err = e.watched(); err != nil {
+			return err
+		}
+		if file == nil {
+			<-time.After(lookAgain)
+		}
 	}
 	raw, err := file.SyscallConn()
 	if err == nil {
@@ -94,17 +99,30 @@ func (e *end) wait(do func(fd uintptr) bool, deadline *time.Time, wait func(sysc
 	return err
 }
 
-// use keeps the descriptor as it is until unuse, and puts it on the poller if wanted. The file is nil if the poller has refused it.
-func (e *end) use(poller bool) (*os.File, error) {
+// use keeps the descriptor as it is until unuse. The file is nil if the poller does not watch it.
+func (e *end) use() (*os.File, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return nil, os.ErrClosed
 	}
-	if poller && e.file == nil {
+	e.users++
+	if e.blind {
+		return nil, nil
+	}
+	return e.file, nil
+}
+
+// watched puts a descriptor that is in use on the poller. The file is nil if the poller refuses it.
+func (e *end) watched() (*os.File, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed: // nobody would end the wait
+		return nil, os.ErrClosed
+	case e.file == nil:
 		e.enter()
 	}
-	e.users++
 	if e.blind {
 		return nil, nil
 	}
@@ -124,20 +142,15 @@ func (e *end) unuse() {
 // lookAgain is the time between two looks at an end that the poller refuses.
 const lookAgain = 10 * time.Millisecond
 
-// look is Read or Write without the poller.
-func (e *end) look(do func(fd uintptr) bool, deadline *time.Time) error {
-	for {
-		closed, late := e.state(deadline)
-		switch {
-		case closed:
-			return os.ErrClosed
-		case late:
-			return os.ErrDeadlineExceeded
-		case do(uintptr(e.fd)):
-			return nil
-		}
-		<-time.After(lookAgain)
+// look is Read or Write as far as they need not wait.
+func (e *end) look(do func(fd uintptr) bool, deadline *time.Time) (over bool, err error) {
+	switch closed, late := e.state(deadline); {
+	case closed:
+		return false, os.ErrClosed
+	case late:
+		return false, os.ErrDeadlineExceeded
 	}
+	return do(uintptr(e.fd)), nil
 }
 
 func (e *end) state(deadline *time.Time) (closed, late bool) {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -92,15 +93,15 @@ func TestATerminalLeavesThePollerAndComesBackWithOneDescriptor(t *testing.T) {
 
 func TestDeadlinesOutliveTheChangeOfTheDescriptor(t *testing.T) {
 	ours, _ := rawTerminal(t)
-	again := func(uintptr) bool { return false }
+	late := func(set func(time.Time) error) func(uintptr) bool { // it is late when it has looked, and before it is on the poller
+		return func(uintptr) bool { _ = set(past); return false }
+	}
 	_, _ = ours.leave()
-	_ = ours.SetReadDeadline(past)
-	_ = ours.SetWriteDeadline(past)
-	if err := ours.Read(again); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := ours.Read(late(ours.SetReadDeadline)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error(err)
 	}
 	_, _ = ours.leave()
-	if err := ours.Write(again); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := ours.Write(late(ours.SetWriteDeadline)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error(err)
 	}
 	if _, ok := ours.leave(); !ok {
@@ -145,8 +146,8 @@ func TestATerminalStaysOnThePollerForAWriteThatWaits(t *testing.T) {
 // A write calls the terminal and waits for the lock of the input, whose holder calls the terminal, too.
 func TestADescriptorThatIsUsedStaysAndKeepsNobodyWaiting(t *testing.T) {
 	ours, _ := rawTerminal(t)
-	err := ours.Control(func(uintptr) {
-		if _, left := ours.leave(); left || ours.offPoller() {
+	err := ours.Control(func(fd uintptr) {
+		if _, left := ours.leave(); left || ours.fd != int(fd) {
 			t.Error("the descriptor changed while it was used")
 		}
 		if err := ours.Close(); err != nil {
@@ -188,9 +189,9 @@ func TestADescriptorInUseIsClosedByItsLastUser(t *testing.T) {
 		_, _ = ours.leave()
 		err := control(ours, func(fd int) error {
 			if back { // a write brought it back on the poller meanwhile
-				_ = ours.SetWriteDeadline(past)
-				_ = ours.Write(func(uintptr) bool { return true })
-				if _, ok := ours.leave(); ok {
+				looks := 0
+				_ = ours.Write(func(uintptr) bool { looks++; return looks > 1 })
+				if _, ok := ours.leave(); ok || ours.offPoller() {
 					t.Error("the descriptor of a user was changed")
 				}
 			}
@@ -242,4 +243,49 @@ func TestATerminalIsUsedByManyWhileItChanges(t *testing.T) {
 	users.Wait()
 	_ = ours.Close()
 	<-echo
+}
+
+func TestThePollerWatchesOnlyWhatIsWaitedFor(t *testing.T) {
+	fd, theirs, err := openPipe(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	ours := newEnd(fd)
+	defer ours.Close()
+	_, _ = theirs.WriteString("here")
+	if got := readString(t, ours); got != "here" || !ours.offPoller() {
+		t.Errorf("%q was read, watched %v", got, !ours.offPoller())
+	}
+	time.AfterFunc(lookAgain, func() { _, _ = theirs.WriteString("late") })
+	if got := readString(t, ours); got != "late" || ours.offPoller() {
+		t.Errorf("%q was read, watched %v", got, !ours.offPoller())
+	}
+}
+
+func TestAnEndThatNobodyWatchesHeedsItsDeadlines(t *testing.T) {
+	fd, theirs, err := openPipe(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	ours := newEnd(fd)
+	defer ours.Close()
+	_ = ours.SetWriteDeadline(past)
+	if err := ours.Write(func(uintptr) bool { t.Error("it was tried after its deadline"); return true }); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// Close finds nothing on the poller that it could wake, because the reader only looks.
+func TestAnEndThatIsClosedDuringALookIsNotWaitedFor(t *testing.T) {
+	fd, theirs, err := openPipe(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	ours := newEnd(fd)
+	if err := ours.Read(func(uintptr) bool { _ = ours.Close(); return false }); !errors.Is(err, os.ErrClosed) {
+		t.Error(err)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,6 +168,13 @@ func TestWhatIsEnforcedIsForetoldAndTold(t *testing.T) {
 		_, r = run(t, spawner, launch(tty, "true"))
 		if told := awaitEvent[ptyio.Spawned](t, r).Enforced; told != nil {
 			t.Errorf("without a sandbox: %v", told)
+		}
+		r.awaitEnd(t)
+		limited := launch(tty, "true")
+		limited.Limits.OpenFiles = 50
+		_, r = run(t, spawner, limited)
+		if told := awaitEvent[ptyio.Spawned](t, r).Enforced; told == nil || !slices.Contains(told.Mechanisms, "limits of each process") {
+			t.Errorf("with a limit only: %v", told)
 		}
 		r.awaitEnd(t)
 	})
@@ -354,3 +362,28 @@ func confinedOn(e ptyio.Enclosure, script string) ptyio.Launch {
 	l.Sandbox = e
 	return l
 }
+
+func TestAnEnclosureThatCannotBeMadeHoldsNothing(t *testing.T) {
+	if !sandbox.Probe().Mechanisms[1].Works {
+		t.Skip("skipped: this kernel has no Landlock")
+	}
+	spawner := newSpawner(t, sandbox.Options{WithoutNamespaces: true})
+	confinement := workspace(t.TempDir())
+	confinement.Least = messages.AssuranceConfined
+	enclosed := enclose(t, spawner, confinement) // what all share is open from now on
+	defer enclosed.Release()
+	defer sandbox.WithLandlock(unknownLandlock)()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it would close what is forgotten
+	before := openEverywhere(t)
+	for range 3 {
+		if _, err := spawner.Enclose(t.Context(), confinement); !errors.Is(err, messages.ErrUnsupported) || !strings.Contains(err.Error(), "rule set") {
+			t.Errorf("error %v", err)
+		}
+	}
+	if now := openEverywhere(t); now > before {
+		t.Errorf("%d descriptors more are open", now-before)
+	}
+}
+
+// unknownLandlock is a version that no kernel has; a rule set for it has what no kernel knows.
+const unknownLandlock = 1000

@@ -2,9 +2,9 @@ package host
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,11 +29,13 @@ type inherited struct {
 
 // stateReader reads the state of this process. Its files stay open, because it is used at each start.
 type stateReader struct {
-	status int // /proc/self/status, or -1
-	spaces int // /proc/self/ns, or -1
+	asked  atomic.Uint64 // the starts that have asked, which wait for the lock of the rest
+	status int           // /proc/self/status, or -1
+	spaces int           // /proc/self/ns, or -1
 	room   []byte
-	rest   string
-	at     time.Time // when rest was read
+	found  inherited
+	served uint64    // how many starts had asked when found began to be read
+	at     time.Time // when found.rest was read
 }
 
 func newStateReader() *stateReader {
@@ -53,6 +55,18 @@ func (r *stateReader) close() {
 	r.status, r.spaces = -1, -1
 }
 
+// ask numbers a start, which then waits for its turn. It may be called without the lock.
+func (r *stateReader) ask() (number uint64) { return r.asked.Add(1) }
+
+// since returns the state as it was read after a start had asked: of 64 that wait for each other, one reads it for many.
+func (r *stateReader) since(number uint64, stale bool) inherited {
+	if stale || r.served < number {
+		r.served = r.asked.Load()
+		return r.read(stale)
+	}
+	return r.found
+}
+
 // read returns the rights of this moment, and the rest, which may be as old as restInterval unless it is stale.
 func (r *stateReader) read(stale bool) inherited {
 	n, _ := unix.Pread(r.status, r.room, 0)
@@ -67,17 +81,19 @@ func (r *stateReader) read(stale bool) inherited {
 	rights = append(rights, between(status, "\nCapInh:", "\nSpeculation")...)
 	var root unix.Stat_t
 	if unix.Stat("/", &root) == nil {
-		rights = fmt.Appendf(rights, " / %d %d", root.Dev, root.Ino)
+		rights = strconv.AppendUint(append(rights, " / "...), root.Dev, 10)
+		rights = strconv.AppendUint(append(rights, ' '), root.Ino, 10)
 	}
 	for _, name := range namespaces { // their links identify them, at a third of the cost of a stat
 		var link [64]byte
 		n, _ := unix.Readlinkat(r.spaces, name, link[:])
 		rights = append(append(rights, ' '), link[:max(n, 0)]...)
 	}
+	r.found.rights = string(rights)
 	if stale || time.Since(r.at) >= restInterval {
-		r.rest, r.at = readRest(status), time.Now()
+		r.found.rest, r.at = readRest(status), time.Now()
 	}
-	return inherited{string(rights), r.rest}
+	return r.found
 }
 
 // between returns the text between the first from and the next to.

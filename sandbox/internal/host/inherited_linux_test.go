@@ -1,11 +1,14 @@
 package host
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func BenchmarkRead(b *testing.B) {
@@ -70,7 +73,7 @@ func TestTheRestIsReadAgainWhenItIsStale(t *testing.T) {
 	r := newStateReader()
 	defer r.close()
 	now := r.read(false)
-	r.rest, r.at = "another", r.at.Add(1<<40) // as if it had just been read
+	r.found.rest, r.at = "another", r.at.Add(1<<40) // as if it had just been read
 	if r.read(false).rest != "another" || r.read(true) != now {
 		t.Error("it is not read when it should be, or it is when it need not be")
 	}
@@ -104,4 +107,37 @@ func TestEveryThreadReadsTheSame(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// A start is served by a look that began after it had asked, whoever made that look, and by no earlier one.
+func TestOneLookServesTheStartsThatWaited(t *testing.T) {
+	r := newStateReader()
+	first, second := r.ask(), r.ask()
+	found := r.since(first, false)
+	if found.rights == "" {
+		t.Fatal("nothing was read")
+	}
+	r.close() // from now on a look finds less
+	if r.since(second, false) != found {
+		t.Error("the second start looked although the first had, after both had asked")
+	}
+	if third := r.ask(); r.since(third, false) == found {
+		t.Error("a start was served by a look from before it had asked")
+	}
+	if r.found = found; r.since(second, true) == found {
+		t.Error("nothing was read anew though it was to be")
+	}
+}
+
+// Two roots of one file system differ in the inode only.
+func TestTheRootDirectoryCounts(t *testing.T) {
+	r := newStateReader()
+	defer r.close()
+	var root unix.Stat_t
+	if err := unix.Stat("/", &root); err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf(" / %d %d ", root.Dev, root.Ino); !strings.Contains(r.read(false).rights, want) {
+		t.Errorf("%q is not among the rights", want)
+	}
 }

@@ -1,6 +1,8 @@
 package host
 
 import (
+	"net"
+	"os"
 	"slices"
 	"testing"
 
@@ -47,5 +49,37 @@ func TestWhatCanBeReadIsOpenedAnewAndClosed(t *testing.T) {
 	refresh()
 	if len(inodes()) > 0 {
 		t.Error("something is open after the end")
+	}
+}
+
+func TestAClosedStarterHoldsNothingOpen(t *testing.T) {
+	if confine.Kernel().ABI == 0 {
+		t.Skip("skipped: this kernel has no Landlock, so nothing is opened for confined commands")
+	}
+	wardens, err := NewWardens(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := NewDirect()
+	for name, starter := range map[string]interface {
+		Enclose(*confine.Plan, []*os.File, confine.Level, func(net.Listener)) (*Enclosure, error)
+		Forget(*Enclosure)
+		Close() error
+	}{"wardens": wardens, "direct": direct} {
+		e, err := starter.Enclose(&confine.Plan{}, nil, confine.Confined, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := e.readable.newest.rules[0].FD
+		if _, err := unix.FcntlInt(uintptr(open), unix.F_GETFD, 0); err != nil {
+			t.Errorf("%s: nothing is open: %v", name, err)
+		}
+		starter.Forget(e)
+		if err := starter.Close(); err != nil {
+			t.Error(err)
+		}
+		if len(e.readable.newest.rules) > 0 {
+			t.Errorf("%s: what commands can read is still open", name)
+		}
 	}
 }

@@ -110,6 +110,7 @@ func (w *Wardens) Forget(e *Enclosure) {
 
 // warden returns the living warden, which it starts if need be, or the starter that is used instead.
 func (w *Wardens) warden() (*process, *Direct, error) {
+	number := w.state.ask()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -118,7 +119,7 @@ func (w *Wardens) warden() (*process, *Direct, error) {
 	case w.fallback != nil:
 		return nil, w.fallback, nil
 	}
-	now := w.state.read(w.stale.Swap(false))
+	now := w.state.since(number, w.stale.Swap(false))
 	switch {
 	case w.current != nil && w.current.alive() && w.current.inherited == now:
 		return w.current, nil, nil
