@@ -22,6 +22,9 @@
 // final, as it is in a terminal: the cursor cannot get there. A screen that is cleared stays in the text. What full-screen
 // programs show on the alternate screen does not; while one runs, the rows of its screen stand behind the text.
 //
+// A title that the program does not finish hides the rest of its line only, and another text for the terminal, such as an
+// image, the next 64 KiB.
+//
 // Tabs stay tabs where nothing else was there. Blanks at the ends of lines are left out. The bytes of an unfinished sequence
 // are not shown. What is no UTF-8 is U+FFFD, one for each byte. The result is valid UTF-8 with no control characters but \n
 // and \t.

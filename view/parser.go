@@ -14,6 +14,7 @@ type parser struct {
 	discarded    bool // there are too many signs or parameters
 	parameters   []byte
 	text         []byte // of an operating system command
+	length       int    // of a text for the terminal so far
 }
 
 const (
@@ -21,6 +22,8 @@ const (
 	maxParameters     = 32
 	// maxText bounds what is kept of an operating system command, which may set the title. A longer one is carried out no more.
 	maxText = 4096
+	// maxString bounds a text for the terminal, such as an image. What follows is output: the program has not finished the text.
+	maxString = 64 << 10
 )
 
 type state uint8
@@ -144,7 +147,13 @@ func (t *terminal) sequence(b byte) {
 // stringByte goes through a text for the terminal.
 func (t *terminal) stringByte(b byte) {
 	p := &t.parser
+	p.length++
 	switch {
+	case p.length > maxString:
+		p.state = ground
+	case p.state == command && (b == '\n' || b == '\r'): // it has one line, so its end is missing
+		p.state = ground
+		t.control(b)
 	case b == 0x1b, b == 0x18, b == 0x1a, b == '\a' && p.state == command:
 		ended := p.state
 		p.state = ground
@@ -217,5 +226,5 @@ func (t *terminal) controlByte(b byte) {
 // begin forgets what came before an escape.
 func (p *parser) begin() {
 	p.state, p.prefix, p.intermediate, p.discarded = escape, 0, 0, false
-	p.parameters = p.parameters[:0]
+	p.parameters, p.length = p.parameters[:0], 0
 }

@@ -22,16 +22,45 @@ var sequences = strings.Fields(`\a \r \n \b \t \x1b[Z \x1b[?25l \x1b[H\x1b[2J \x
 	\x1b7 \x1b[4%cm \x1b[10%cm \x1b[48;5;%dm \x1b[3%cm \x1b[9%cm \x1b[38;5;%dm \x1b(0\x1b[0;1m \x1b(B\x1b[0;2m \x1b(B\x1b[m \x1b[3m \x1b(0 \x1b[?7h
 	\x1b[?1049h\x1b[22;0;0t \x1b[4h \x1b[?1h\x1b= \x1b[?1034h \x1b[4m \x1b[3g \x1b[%dd \x1b[5m \x1b[1m \x1b[2m \x1b[0;1;4;7m`)
 
+// Characters that are narrow, and some that are wide. Where half of a wide one is overwritten or moved away tmux keeps the other half; here nothing
+// stays of it. So wide ones are only in streams of lines, which overwrite nothing.
+var (
+	narrow = []string{"é", "e\u0301", "ß", "ї", "–", "❤", "┼"}
+	wide   = []string{"日", "本", "🎉", "한", "日\u0300", "é", "e\u0301"}
+	breaks = []string{"\r\n", "\r\n", "\n", "\x1b[K", "\x1b[31;44m", "\x1b[m", "\x1b[1;4m", "\x1b[J", "\t", "\x1b[?7h"}
+)
+
+// randomLines is a stream of lines.
+func randomLines(r *rand.Rand, size messages.Size) []string {
+	var stream []string
+	for range 1 + r.Intn(40) {
+		var text []byte
+		for range r.Intn(int(size.Cols)) {
+			text = append(text, byte(' '+r.Intn(0x7f-' ')))
+			if r.Intn(3) == 0 {
+				text = append(text, wide[r.Intn(len(wide))]...)
+			}
+		}
+		stream = append(stream, string(text), breaks[r.Intn(len(breaks))])
+	}
+	return stream
+}
+
 var unquote = strings.NewReplacer(`\a`, "\a", `\r`, "\r", `\n`, "\n", `\b`, "\b", `\t`, "\t", `\x1b`, "\x1b", `\\`, `\`)
 
 // randomStream is text and sequences.
 func randomStream(r *rand.Rand, size messages.Size) []string {
+	if r.Intn(5) == 0 {
+		return randomLines(r, size)
+	}
 	var stream []string
 	for range 1 + r.Intn(60) {
 		if r.Intn(3) == 0 {
 			var text []byte
 			for range 1 + r.Intn(int(size.Cols)*3/2) {
-				text = append(text, byte(' '+r.Intn(0x7f-' ')))
+				if text = append(text, byte(' '+r.Intn(0x7f-' '))); r.Intn(30) == 0 {
+					text = append(text, narrow[r.Intn(len(narrow))]...)
+				}
 			}
 			stream = append(stream, string(text))
 			continue

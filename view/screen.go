@@ -72,7 +72,7 @@ type Modes struct {
 // Modes returns the modes.
 func (s *Screen) Modes() Modes {
 	on := func(m mode) bool { return s.terminal.modes&m != 0 }
-	return Modes{on(bracketedPaste), on(applicationCursor), on(applicationKeypad), on(focusReports), on(mouseModes)}
+	return Modes{on(bracketedPaste), on(applicationCursor), on(applicationKeypad), on(focusReports), on(mouseReports)}
 }
 
 // Text is what the screen shows as plain text: its rows, each with an end of line, without blanks at their ends and without

@@ -230,7 +230,10 @@ func TestMemoryIsBoundedBySize(t *testing.T) {
 	if n := len(s.terminal.clusters.texts); n > 2*30+spareClusters {
 		t.Errorf("%d clusters are kept for 30 cells", n)
 	}
-	s.Write([]byte("\x1b]0;" + strings.Repeat("t", 1<<20)))
+	s.Write([]byte("\x1b]0;" + strings.Repeat("t", maxString-1)))
+	if len(s.terminal.parser.text) > maxText {
+		t.Errorf("%d bytes of a title are kept", len(s.terminal.parser.text))
+	}
 	s.Write([]byte("\x1b[" + strings.Repeat("1;", 1<<20)))
 	s.Write([]byte("me\u0301" + strings.Repeat("\u0301", 1<<16)))
 	checkScreen(t, s)

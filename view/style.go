@@ -69,10 +69,10 @@ func (s *style) apply(list []parameter) {
 	}
 }
 
-// attributeOn and attributeOff are the parameters that set attributes and take them back.
+// attributeOn and attributeOff are the attributes that a parameter sets and takes back.
 var (
-	attributeOn  = map[int]attribute{1: bold, 2: faint, 3: italic, 5: blink, 6: blink, 7: reverse, 8: hidden, 9: struck, 53: overlined}
-	attributeOff = map[int]attribute{22: bold | faint, 23: italic, 25: blink, 27: reverse, 28: hidden, 29: struck, 55: overlined}
+	attributeOn  = [56]attribute{1: bold, 2: faint, 3: italic, 5: blink, 6: blink, 7: reverse, 8: hidden, 9: struck, 53: overlined}
+	attributeOff = [56]attribute{22: bold | faint, 23: italic, 25: blink, 27: reverse, 28: hidden, 29: struck, 55: overlined}
 )
 
 func (s *style) applyOne(n int) {
@@ -99,7 +99,7 @@ func (s *style) applyOne(n int) {
 		s.foreground = indexed | colour(n-90+8)
 	case n >= 100 && n <= 107:
 		s.background = indexed | colour(n-100+8)
-	default:
+	case n < len(attributeOn):
 		s.attributes = s.attributes&^attributeOff[n] | attributeOn[n]
 	}
 }

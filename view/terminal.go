@@ -64,18 +64,25 @@ const (
 	applicationCursor
 	applicationKeypad
 	focusReports
-	mousePress
-	mouseDrag
-	mouseMotion
-	mouseUTF8
-	mouseSGR
-
-	mouseModes = mousePress | mouseDrag | mouseMotion
+	mouseReports
 )
 
-// privateModes are the modes that have no other effect than to be remembered or to steer what follows.
-var privateModes = map[int]mode{1: applicationCursor, 7: wrapMode, 25: cursorShown, 1004: focusReports, 1005: mouseUTF8,
-	1006: mouseSGR, 2004: bracketedPaste}
+// privateMode returns a mode that has no other effect than to be remembered or to steer what follows; zero: it is none.
+func privateMode(n int) mode {
+	switch n {
+	case 1:
+		return applicationCursor
+	case 7:
+		return wrapMode
+	case 25:
+		return cursorShown
+	case 1004:
+		return focusReports
+	case 2004:
+		return bracketedPaste
+	}
+	return 0
+}
 
 // maxTitles bounds the titles that are put aside.
 const maxTitles = 16
@@ -271,12 +278,21 @@ func (t *terminal) scrollUp(background colour) {
 	r := scroll(t.rows[t.top:t.bottom+1], true)
 	t.remember(r)
 	r.clear(t.cols, background)
+	if t.main != nil { // where tmux keeps no history it forgets this of some rows
+		t.forgetWrap(t.top-1, true)
+		t.forgetWrap(t.top, t.bottom-t.top == 1)
+	}
+}
+
+// forgetWrap forgets that a row goes on in the next one.
+func (t *terminal) forgetWrap(y int, forget bool) {
+	if y >= 0 && forget {
+		t.rows[y].wrapped = false
+	}
 }
 
 func (t *terminal) scrollDown() {
-	if t.top > 0 {
-		t.rows[t.top-1].wrapped = false
-	}
+	t.forgetWrap(t.top-1, true)
 	scroll(t.rows[t.top:t.bottom+1], false).clear(t.cols, t.background)
 }
 
@@ -390,9 +406,7 @@ func used(rows []row) int {
 
 // eraseRows erases whole rows. The one before does not go on in them any more.
 func (t *terminal) eraseRows(from, end int) {
-	if from > 0 && from < end {
-		t.rows[from-1].wrapped = false
-	}
+	t.forgetWrap(from-1, from < end)
 	for y := from; y < end; y++ {
 		t.rows[y].clear(t.cols, t.background)
 	}
@@ -463,11 +477,13 @@ func (t *terminal) moveRows(n int, insert bool) {
 	if t.y < t.top || t.y > t.bottom {
 		return
 	}
-	if t.y > 0 {
-		t.rows[t.y-1].wrapped = false
-	}
-	for range min(n, t.bottom+1-t.y) {
+	n = min(n, t.bottom+1-t.y)
+	for range n {
 		scroll(t.rows[t.y:t.bottom+1], !insert).clear(t.cols, t.background)
+	}
+	t.forgetWrap(t.y-1, true)
+	if moved := t.bottom + 1 - t.y - n; !insert {
+		t.forgetWrap(t.y+moved-1, n >= moved) // the last one that was moved, as tmux does
 	}
 }
 
@@ -612,7 +628,7 @@ func (t *terminal) putTitleAside(operation, which int) {
 }
 
 func (t *terminal) privateMode(n int, on bool) {
-	if m, found := privateModes[n]; found {
+	if m := privateMode(n); m != 0 {
 		t.setMode(m, on)
 		return
 	}
@@ -626,8 +642,9 @@ func (t *terminal) privateMode(n int, on bool) {
 	case 47, 1047, 1049:
 		t.alternate(on, n == 1049)
 	case 1000, 1001, 1002, 1003:
-		t.modes &^= mouseModes
-		t.setMode(map[int]mode{1000: mousePress, 1002: mouseDrag, 1003: mouseMotion}[n], on)
+		if n != 1001 || !on {
+			t.setMode(mouseReports, on)
+		}
 	}
 }
 

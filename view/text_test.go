@@ -40,6 +40,8 @@ func TestText(t *testing.T) {
 		{"colours", "\x1b[1;31merror\x1b[0m: \x1b[38;5;9mno\x1b[m\r\n", terminalSize, "error: no\n"},
 		{"a title", "\x1b]0;title\x07a\x1b]2;✓ two\x1b\\b\r\n", terminalSize, "ab\n"},
 		{"texts for the terminal", "a\x1bPq#0;\x1b\\b\x1b_G x\x1b\\c\x1b^pm\x1b\\d\x1bXsos\x1b\\e\r\n", terminalSize, "abcde\n"},
+		{"a title that is not finished", "a\x1b]0;title\r\nb\r\n", terminalSize, "a\nb\n"},
+		{"a text that is not finished", "a\x1bP" + strings.Repeat("x", maxString) + "yb\r\n", terminalSize, "ab\n"},
 		{"an unfinished sequence", "a\x1b[31", terminalSize, "a"},
 		{"an escape and a character", "a\x1b(Bb\x1b=c\x1b7\x1b8d\r\n", terminalSize, "abcd\n"},
 		{"control characters", "a\x00b\a\x7fc\u0085\u009b31md\r\n", terminalSize, "abc31md\n"},
@@ -175,4 +177,24 @@ func FuzzText(f *testing.F) {
 			checkBounds(t, text.terminal)
 		}
 	})
+}
+
+// Output costs no allocation for each line or sequence, whatever it is.
+func TestViewsDoNotAllocateByTheLine(t *testing.T) {
+	size := messages.Size{Rows: 24, Cols: 80}
+	for what, line := range map[string]string{
+		"plain": "the quick brown fox jumps over the lazy dog\r\n", "coloured": "\x1b[1;38;5;9mred\x1b[0m and not\r\n",
+		"bar": "\r\x1b[K 50% |#####     |", "screen": "\x1b[3;7H\x1b[7mword\x1b[m\x1b[K", "scripts": "日本 é ї –\r\n",
+	} {
+		output := []byte(strings.Repeat(line, 10_000))
+		text, screen, out := NewText(size), NewScreen(size), make([]byte, 0, 2*len(output))
+		text.Append(out, output)
+		screen.Write(output)
+		if n := testing.AllocsPerRun(3, func() { text.Append(out, output) }); n > 10 {
+			t.Errorf("the text of 10,000 %s lines costs %v allocations", what, n)
+		}
+		if n := testing.AllocsPerRun(3, func() { screen.Write(output) }); n > 10 {
+			t.Errorf("a screen of 10,000 %s lines costs %v allocations", what, n)
+		}
+	}
 }

@@ -162,7 +162,7 @@ func parseCapture(text string, size messages.Size) []string {
 	special := false
 	for _, r := range rows {
 		var b strings.Builder
-		cols := 0
+		cols, joined := 0, false
 		for len(r) > 0 {
 			switch {
 			case r[0] == 0x0e || r[0] == 0x0f:
@@ -179,6 +179,10 @@ func parseCapture(text string, size messages.Size) []string {
 					char = graphics[char-0x5f]
 				}
 				wide := columns(char)
+				if joined {
+					wide = 0
+				}
+				joined = char == zeroWidthJoiner
 				writeCell(&b, string(char), s, wide == 0)
 				cols += wide
 			}
@@ -245,7 +249,7 @@ func (s *Screen) shown() shown {
 	}
 	is := func(m mode) int { return flag(t.modes&m != 0) }
 	result.state = fmt.Sprint(t.x, t.y, is(cursorShown), flag(t.main != nil), t.top, t.bottom,
-		is(wrapMode), is(insertMode), is(originMode), is(applicationCursor), is(applicationKeypad), is(mouseModes)) + " " + t.title
+		is(wrapMode), is(insertMode), is(originMode), is(applicationCursor), is(applicationKeypad), is(mouseReports)) + " " + t.title
 	return result
 }
 
