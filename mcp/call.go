@@ -22,12 +22,13 @@ const codeKey = "execbus/code"
 
 // running is a tool call that has begun.
 type running struct {
-	session *execbus.Session
-	call    *tools.Call
-	id      messages.CallID
-	process messages.ProcessID // the process that the call concerns; zero for a new command
-	cancel  context.CancelFunc
-	// questions delivers the call's questions and the ends of these; nil if the client cannot be asked.
+	session   *execbus.Session
+	call      *tools.Call
+	id        messages.CallID
+	processes []messages.ProcessID // those that the call concerns; none for a new command
+	cancel    context.CancelFunc
+	// questions delivers the call's questions, and those about hosts that its processes want to talk to, and the ends of these; nil if
+	// there are none, or the client cannot be asked.
 	questions *bus.Subscription
 	output    *bus.Subscription // what the client is told during the call; nil if it did not ask for progress
 }
@@ -58,11 +59,16 @@ func (c *conversation) begin(ctx context.Context, request *sdk.CallToolRequest) 
 	if err != nil {
 		return nil, err
 	}
-	r := &running{session: o.session, cancel: func() {}, id: messages.CallID("mcp-" + uuid.NewString()), process: tools.ProcessOf(request.Params.Arguments)}
-	if (request.Params.Name == tools.ExecCommand || request.Params.Name == tools.ApplyPatch) && canAsk(request.ClientCapabilities()) {
-		r.questions, err = o.session.Events(execbus.Watch{Name: "approvals", Calls: []messages.CallID{r.id},
-			Kinds: []messages.EventKind{messages.KindApprovalRequested, messages.KindApprovalResolved}})
-		if err != nil {
+	r := &running{session: o.session, cancel: func() {}, id: messages.CallID("mcp-" + uuid.NewString()), processes: tools.ProcessesOf(request.Params.Arguments)}
+	asks := request.Params.Name == tools.ExecCommand || request.Params.Name == tools.ApplyPatch
+	if (asks || len(r.processes) > 0) && canAsk(request.ClientCapabilities()) {
+		watch := execbus.Watch{Name: "approvals", Kinds: []messages.EventKind{messages.KindApprovalRequested, messages.KindApprovalResolved}}
+		if asks {
+			watch.Calls, r.processes = []messages.CallID{r.id}, nil
+		} else {
+			watch.Processes = r.processes
+		}
+		if r.questions, err = o.session.Events(watch); err != nil {
 			return nil, err
 		}
 	}
@@ -160,8 +166,8 @@ func (r *running) outputOf(request *sdk.CallToolRequest) (*bus.Subscription, err
 	switch {
 	case request.Params.Name == tools.ExecCommand:
 		watch.Calls = []messages.CallID{r.id}
-	case request.Params.Name == tools.WriteStdin && r.process != 0:
-		watch.Processes = []messages.ProcessID{r.process}
+	case request.Params.Name == tools.WriteStdin && len(r.processes) > 0:
+		watch.Processes = r.processes
 	default:
 		return nil, nil
 	}

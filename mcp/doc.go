@@ -34,6 +34,10 @@
 // the command waits for that request, at most for [Options.QuestionPatience]. Any answer that is not a clear approval
 // denies. If a client cannot ask, a command that needs an approval is rejected at once.
 //
+// A running command that wants to talk to a host which needs an approval waits, and the person is asked by the call that waits for that
+// command: exec_command, write_stdin or wait_processes. While none does, nobody can be asked, and the connection is refused. So it is,
+// where several commands run, for connections that do not show the credential of one.
+//
 // # Resources
 //
 // A process that outlives the call that started it is a resource, execbus://processes/ID, until the session forgets it. The

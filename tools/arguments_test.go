@@ -138,7 +138,7 @@ func FuzzArguments(f *testing.F) {
 			if err == nil && len(said) > 0 && !json.Valid(raw) {
 				t.Errorf("%s takes %q, which is not JSON", tool.Name, raw)
 			}
-			tools.ProcessOf(raw)
+			tools.ProcessesOf(raw)
 		}
 	})
 }

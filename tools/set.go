@@ -104,15 +104,24 @@ func (s *Set) run(ctx context.Context, request Request) Answer {
 	return answer
 }
 
-// ProcessOf is the process that the arguments of a call name; zero if they name none, or cannot be read.
-func ProcessOf(raw json.RawMessage) messages.ProcessID {
-	said := struct {
+// ProcessesOf are the processes that the arguments of a call name; none if they cannot be read.
+func ProcessesOf(raw json.RawMessage) (all []messages.ProcessID) {
+	type named struct {
 		Process float64 `json:"session_id"`
-	}{}
-	if json.Unmarshal(raw, &said) != nil || said.Process < 0 || said.Process > maxWhole {
-		return 0
 	}
-	return messages.ProcessID(said.Process)
+	said := struct {
+		named
+		Processes []named `json:"processes"`
+	}{}
+	if json.Unmarshal(raw, &said) != nil {
+		return nil
+	}
+	for _, one := range append([]named{said.named}, said.Processes...) {
+		if one.Process > 0 && one.Process <= maxWhole && len(all) < messages.MaxWaitItems {
+			all = append(all, messages.ProcessID(one.Process))
+		}
+	}
+	return all
 }
 
 // typed converts an error to a *messages.Error, the type of all errors of execbus.

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -92,5 +96,65 @@ func TestHostsAreAskedAboutByEverySource(t *testing.T) {
 	}
 	if _, code, wrong := configured(t, "serve"); code != exitMisused || !strings.Contains(wrong, "serve can ask nobody about hosts") {
 		t.Errorf("serve: %d, %s", code, wrong)
+	}
+}
+
+// The client of a server is asked by the call that waits for the command, whichever that is.
+func TestMCPAsksAboutHosts(t *testing.T) {
+	upstream(t)
+	r := launch(t, "mcp", "--network=ask", "--assurance=isolated", "--no-login-shell")
+	r.send(strings.Replace(hello, `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))
+	r.answer("1")
+	fetch := func(host, then string) string { return "set -- " + host + "; " + os.Getenv("FETCH") + then }
+	tool := func(id int, name string, arguments map[string]any) {
+		encoded, err := json.Marshal(arguments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, name, encoded))
+	}
+	reply := func(host, decision string) {
+		t.Helper()
+		for {
+			var m struct {
+				ID     json.RawMessage
+				Method string
+				Params struct{ Message string }
+			}
+			if line := r.line(); json.Unmarshal([]byte(line), &m) != nil || m.Method == "" && string(m.ID) != "6" {
+				t.Fatalf("that is no question: %s", line)
+			} else if m.Method != "elicitation/create" {
+				continue
+			}
+			if !strings.Contains(m.Params.Message, "Let a running command talk to this host?\n\n"+host+":80 (http)\n") {
+				t.Errorf("%s", m.Params.Message)
+			}
+			r.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"decision":%q}}}`, m.ID, decision))
+			return
+		}
+	}
+	tool(2, "exec_command", map[string]any{"cmd": fetch("93.184.216.34", ""), "shell": "bash"})
+	reply("93.184.216.34", "approved")
+	if answer := r.answer("2"); !strings.Contains(answer, "the page of 93.184.216.34") {
+		t.Error(answer)
+	}
+	tool(3, "exec_command", map[string]any{"cmd": "echo ready; read; " + fetch("93.184.216.35", "; until [ -e go ]; do sleep 0.01; done; "+fetch("93.184.216.36", "; read")), "shell": "bash",
+		"tty": true, "until": map[string]any{"pattern": "ready"}, "yield_time_ms": 60000})
+	answer := r.answer("3")
+	found := regexp.MustCompile(`"session_id":([0-9]+)`).FindStringSubmatch(answer)
+	if found == nil {
+		t.Fatal(answer)
+	}
+	id, _ := strconv.Atoi(found[1])
+	tool(4, "write_stdin", map[string]any{"session_id": id, "chars": "\n", "until": map[string]any{"pattern": "exit 42"}, "yield_time_ms": 60000})
+	reply("93.184.216.35", "denied")
+	if answer := r.answer("4"); !strings.Contains(answer, "rejected by user") || !strings.Contains(answer, "403 Forbidden") {
+		t.Error(answer)
+	}
+	tool(5, "wait_processes", map[string]any{"processes": []any{map[string]any{"session_id": id, "until": map[string]any{"pattern": "the page of 93.184.216.36"}}}, "yield_time_ms": 60000})
+	tool(6, "exec_command", map[string]any{"cmd": "touch go"}) // it begins when the wait has begun
+	reply("93.184.216.36", "approved_for_session")
+	if answer := r.answer("5"); !strings.Contains(answer, "the page of") && !strings.Contains(answer, "pattern") {
+		t.Error(answer)
 	}
 }
