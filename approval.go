@@ -41,7 +41,8 @@ func (s *Session) Grants(ctx context.Context) (messages.Grants, error) {
 	return begin[messages.Grants](ctx, s, actors.ListGrants{})
 }
 
-// Revoke forgets a grant: the next such command is asked about again. Running commands go on.
+// Revoke forgets a grant: the next such command is asked about again. Running commands go on. Connections to a host that nothing else
+// allows are closed.
 func (s *Session) Revoke(ctx context.Context, revoke messages.RevokeGrant) error {
 	_, err := ask[actors.Done](ctx, s, revoke)
 	return err

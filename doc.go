@@ -115,7 +115,8 @@
 // A question goes to SessionOptions.Approver, and to every subscriber that names messages.KindApprovalRequested and answers
 // with [Session.Decide]; the first answer counts. If nobody can answer, or the last one who could has left, the command is rejected at once.
 // A session puts one question at a time; [Session.Questions] lists those that are open. The clocks of yields and of a run's
-// timeout stop while a question is open. A question waits forever unless SessionOptions.ApprovalDeadline is set.
+// timeout stop while a question is open. A question waits forever unless SessionOptions.ApprovalDeadline is set; one about a host waits
+// for 2 minutes, or for the deadline if that is longer.
 //
 //	approved                        the command runs, this once
 //	approved_for_session            equal commands run, too, without a question; see Session.Grants and Session.Revoke
@@ -131,6 +132,12 @@
 // that. The answer then has the output of the last attempt; the events and the transcript have the output of all attempts.
 // The second attempt reads the input of [Session.RunStreams] or [Process.Repeatable] again, up to 1 MiB. After other input there is no
 // second attempt, and messages.Denial.NoRetry says so.
+//
+// Commands under a policy with messages.NetworkPolicy talk to the hosts that it and rule files allow. Where a rule or NetworkPolicy.Default
+// asks, a running command waits for a connection while a person is asked about its host, in the same ways: Question.Host says which, and
+// the clocks of the process stand still. Approved holds for the process until it ends, the other approvals for every process; denied refuses the
+// connection, and abort ends the process, too. [Session.Revoke] closes what it had allowed before it returns. Package network says who asks.
+//
 // SessionOptions.LeastAssurance says how much of a sandbox policy must be enforced; package sandbox says what can be.
 // [Session.UpdateEnvironment] changes the policies for later commands.
 //

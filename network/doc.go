@@ -36,7 +36,8 @@
 // # Who asks
 //
 // [Proxy.Credential] goes into the proxy variables of a command, see [Environment]. Commands behind one proxy can read each other's
-// variables, so a credential says who asks and opens nothing. [Proxy.Blocked] has what a process was not allowed, and [Proxy.End] ends
+// variables, so a credential says who asks and opens nothing: what a person approves for one process, all that show its credential get, and no
+// other host. [Proxy.Blocked] has what a process was not allowed, and [Proxy.End] ends
 // what it has left open. A connection without one belongs to process 0, and one with a wrong one
 // is refused. Some programs show none: a JVM does not, and what it was denied is told by the record alone.
 //

@@ -111,12 +111,21 @@
 // that the host protects, is never asked about. An approval for the session covers the patches that change exactly the same files, whatever they write. A patch is
 // applied in the sandbox even when it is approved; the approval adds the directories of the files that were asked about.
 //
+// # Hosts
+//
+// A running command that wants to talk to a host ([Host]) is judged by package hosts, and this package says whether its question may be put. A host
+// that no rule names, where the default is to ask, is asked about under every policy but never, and granular without sandbox_approval; one
+// that a rule asks about under every policy but never, and granular without rules. What a rule forbids, and addresses of this
+// machine, its links, its cloud and private networks, are never asked about. An approval covers one host, port and protocol: for the process until
+// it ends, or for the session. A rule is offered, unless a rule asks, which no other outweighs.
+//
 // Package command, below this one, knows programs and the commands that a script consists of. Package rules reads rule
 // files. Package hosts decides about hosts on the network. The command execbus policy check says which rule decides.
 //
 // # What is remembered, and where it ends
 //
-// Approved runs the command once: the attempt that was asked about.
+// Approved runs the command once: the attempt that was asked about. About a host it holds for what shows the credential of the process that asked,
+// until that ends; of connections that show none, until no command of the session runs.
 //
 // Approved for the session makes equal commands run without a question until the session ends, the grant expires or it
 // is revoked. A session remembers at most 1,024 approvals. Commands with the same [Plan.CacheKey] are equal. They are

@@ -40,7 +40,7 @@
 // of built-in ones, and += only for names. A file has at most 256 KiB and 10,000 rules, and may use a small fraction of a
 // second and a few MiB; a file that needs more is an error.
 // [Load] reads layers of directories and files. A file with an error contributes no rules; the error names file, line and
-// column, and all other files stay in force. [Append] adds an allow rule to a file.
+// column, and all other files stay in force. [Append] adds an allow rule to a file, and [AppendHost] a network rule.
 //
 // # What you must not assume
 //

@@ -6,6 +6,7 @@
 //	WantSlot  ──▶ one list of starts, in order: up to 8 run above the limit while their first calls wait; others wait for the slot of
 //	              a process that is ended for them or anyway; a tree that is being ended holds one later start back
 //	Consult   ──▶ on to the one actor of package approval, in the order of the calls, and the Verdict back
+//	hostAsked ──▶ from the network: a Consult to the same actor; HostGrants, and behind them the answer, come back
 //	Ended     ──▶ slot, ExecEnded, record: the one place where a process leaves the table
 //	Crashed   ──▶ takes over: answers the process's calls, ends its tree, sends its last message; other processes do not notice
 //	Stopping  ──▶ answers every call that it knows of
