@@ -61,10 +61,15 @@
 //	Poll               5 s to SessionOptions.LongestPoll, 5 s by default; with NoTimeout until the end
 //	Wait               up to SessionOptions.LongestPoll, 5 s by default; with NoTimeout until there is a reason
 //
-// A call with a messages.Until also ends when the program waits for input, when it listens on a TCP port, when output matches a pattern, or
-// when no more output comes. Its yield may be as long as that of a poll, and is 10 s by default, 5 s for a poll. Result.Met says why it has
-// ended. SessionOptions.AnswerEarly is for callers that name no reasons: their calls on terminals end when a program waits for a line or a
-// secret, for keys on a screen that is still, and when it has begun to listen. That a program waits for input is read from the kernel, never from prompts; where that cannot be known, the session gets one ExecNotice, and calls end with their yields.
+// A call with a messages.Until also ends when the program waits for input, when it listens on a TCP port, when output
+// matches a pattern, or when no more output comes. Its yield may be as long as that of a poll, and is 10 s by default,
+// 5 s for a poll. Result.Met says why it has ended. SessionOptions.AnswerEarly is for callers that name no reasons:
+// their calls on terminals end when a program waits for a line or a secret, for keys on a screen that is still, and
+// when it has begun to listen. That a program waits for input is read from the kernel, never from prompts; where that
+// cannot be known, the session gets one ExecNotice, and calls end with their yields: where a spawner, or an older
+// server, cannot be asked; where the system hides a program (another user's, set-user-id, kernel.yama.ptrace_scope 2 or
+// 3, hidepid); and while looks fail, which are tried again. [Session.List] says of each process what it
+// waits for.
 //
 // Every number that a caller may leave out is a pointer: nil means the default. A yield outside of its bounds is brought to the
 // nearest one; a negative number is refused by name.

@@ -25,7 +25,7 @@ func TestALookThatFailsIsTriedAgainUnlessItCannotSucceed(t *testing.T) {
 		most int // looks
 	}{
 		"for a moment":     {[]string{"prompt", "awaits:line", "blind:5", "wait"}, messages.MetAwaitingInput, 6},
-		"for long":         {[]string{"prompt", "awaits:line", "blind:1000", "wait"}, messages.MetNothing, 20},
+		"for long":         {[]string{"prompt", "awaits:line", "blind:1000", "wait"}, messages.MetNothing, 60},
 		"for good":         {[]string{"prompt", "awaits:line", "blind:-1", "wait"}, messages.MetNothing, 1},
 		"of another":       {[]string{"other", "awaits:line", "blind:5", "wait"}, messages.MetAwaitingInput, 6},
 		"because it ends":  {[]string{"look=leave", "awaits:line", "wait"}, messages.MetNothing, 1},
@@ -45,7 +45,7 @@ func TestALookThatFailsIsTriedAgainUnlessItCannotSucceed(t *testing.T) {
 					t.Errorf("again: %+v", again.Met)
 				}
 				more := len(b.machine.all()[0].lookedAt()) - len(looks)
-				if c.most == 1 && more != 0 || more > 20 {
+				if c.most == 1 && more != 0 || more > 60 {
 					t.Errorf("%d more looks", more)
 				}
 				synctest.Wait()

@@ -53,7 +53,8 @@ const (
 	// atOnce is which part of the distance looks come earlier, so that those at many processes come at once: to wake a processor for each
 	// costs more than the look.
 	atOnce = 16
-	// firstRetry is the least distance after a look that has failed; it doubles with each that fails, up to longestInCrowd.
+	// firstRetry is the least distance after a look that has failed; it doubles with each that fails, up to longestDistance: a
+	// program may be hidden for as long as it runs, and another begin to wait.
 	firstRetry = 10 * time.Millisecond
 	// portsDistance is the distance between looks for listening sockets, whatever is printed, as far as lookShare allows. Where only
 	// calls that name no reason want them, it is that of other looks if that is longer.
@@ -367,7 +368,7 @@ func (p *process) cannotLook(why error, retry *time.Duration) bool {
 	if _, failed := errors.AsType[*hostcode.Failure](why); failed || errors.Is(why, messages.ErrUnsupported) {
 		p.looking.blind = p.attempt.number
 	}
-	*retry = min(max(2**retry, firstRetry), longestInCrowd)
+	*retry = min(max(2**retry, firstRetry), longestDistance)
 	p.tellBlind(why)
 	return true
 }
