@@ -80,7 +80,9 @@ func TestAProgramThatIsHiddenEndsOnlyCallsThatGuess(t *testing.T) {
 		run := func(until *messages.Until) *messages.Result {
 			return s.exec(messages.ExecCommand{Argv: []string{"prompt", "awaits:hidden secret", "wait"}, TTY: true, Yield: new(2 * time.Second), Until: until})
 		}
-		if got := run(&messages.Until{AwaitingInput: true, Guesses: true}); got.Met.Reason != messages.MetAwaitingInput || !got.Met.Input.Guess || len(s.notices()) != 0 {
+		got := run(&messages.Until{AwaitingInput: true, Guesses: true})
+		synctest.Wait() // for notices
+		if got.Met.Reason != messages.MetAwaitingInput || !got.Met.Input.Guess || len(s.notices()) != 0 {
 			t.Errorf("%+v, %v", got.Met, s.notices())
 		}
 		for range 2 {
