@@ -48,7 +48,8 @@ func (p *process) consult(denial *messages.Denial) {
 	p.run.hold()
 	d := p.decision
 	p.latch, p.consulted = make(protocol.Latch, 1), time.Now()
-	p.ctx.Send(p.supervisor, protocol.Consult{Process: p.id, Request: d.request, Snapshot: d.snapshot, Plan: d.plan, Denial: denial, Origin: p.origin(), Latch: p.latch, Owner: p.command.Owner})
+	p.ctx.Send(p.supervisor, protocol.Consult{Process: p.id, Request: d.request, Snapshot: d.snapshot, Plan: d.plan, Denial: denial,
+		Origin: p.origin(), Latch: p.latch, Owner: p.command.Owner})
 }
 
 // releaseAsker lets the clock of the call that asked for the command go on.

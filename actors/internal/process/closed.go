@@ -65,7 +65,8 @@ func (p *process) close(record *messages.EndRecord, failure error) {
 	if failure == nil {
 		p.answerEnd(record)
 	}
-	p.ctx.Send(p.supervisor, protocol.Ended{Process: p.id, Record: record, Output: out, Told: p.told || failure != nil, Unreported: p.input.news, Event: event, ExitedAt: p.exitedAt()})
+	p.ctx.Send(p.supervisor, protocol.Ended{Process: p.id, Record: record, Output: out, Told: p.told || failure != nil,
+		Unreported: p.input.news, Event: event, ExitedAt: p.exitedAt()})
 	if failure != nil {
 		p.finishRunEarly()
 		p.answerFailure(failure)

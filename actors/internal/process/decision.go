@@ -56,7 +56,8 @@ func (d *decision) sandbox() ptyio.Enclosure {
 
 // decide makes the plan for an order. Without a machine it looks at no file, which is enough unless looks reports true.
 func decide(ctx context.Context, s *shared.Settings, o *shared.Command, machine ptyio.Resolver, plan func(policy.Request, policy.Snapshot) policy.Plan) *decision {
-	d := &decision{snapshot: policy.Snapshot{Approval: s.Approval, Sandbox: s.Sandbox, Rules: s.Rules, Unreadable: s.Unreadable, Dir: s.Dir, TempDir: shared.TempDir(s.Base)}}
+	d := &decision{snapshot: policy.Snapshot{Approval: s.Approval, Sandbox: s.Sandbox, Rules: s.Rules, Unreadable: s.Unreadable,
+		Dir: s.Dir, TempDir: shared.TempDir(s.Base)}}
 	if d.launch, d.err = launch(ctx, s, o, machine); d.err != nil {
 		return d
 	}

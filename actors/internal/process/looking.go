@@ -379,7 +379,8 @@ var errHidden = errors.New("the system does not show what some programs do; wait
 func (p *process) tellBlind(why error) {
 	select {
 	case p.Blind <- struct{}{}:
-		p.Bus.Publish(messages.ExecNotice{Origin: p.origin(), Text: "calls that wait until a program wants input, or listens, may be answered only at the end of their yields: " + why.Error()})
+		p.Bus.Publish(messages.ExecNotice{Origin: p.origin(),
+			Text: "calls that wait until a program wants input, or listens, may be answered only at the end of their yields: " + why.Error()})
 	default:
 	}
 }

@@ -34,7 +34,8 @@ func (p *process) request(r protocol.Request) {
 func (p *process) control(r protocol.Request) {
 	child := p.reachable()
 	if child == nil && !p.isForNext(r.Message) {
-		p.reply(r.Caller, p.refuse(messages.ErrWrongState, "the process is "+strings.ReplaceAll(string(p.state.name()), "_", " ")+"; wait until it runs", "wait for messages.ExecStarted"))
+		p.reply(r.Caller, p.refuse(messages.ErrWrongState,
+			"the process is "+strings.ReplaceAll(string(p.state.name()), "_", " ")+"; wait until it runs", "wait for messages.ExecStarted"))
 		return
 	}
 	switch m := r.Message.(type) {
@@ -47,7 +48,8 @@ func (p *process) control(r protocol.Request) {
 	case messages.Signal:
 		p.signal(child, r.Caller, m)
 	default:
-		p.reply(r.Caller, p.refuse(messages.ErrInvalidRequest, "a process does not know this request; use a documented one", fmt.Sprintf("a process does not understand %T", r.Message)))
+		p.reply(r.Caller, p.refuse(messages.ErrInvalidRequest,
+			"a process does not know this request; use a documented one", fmt.Sprintf("a process does not understand %T", r.Message)))
 	}
 }
 

@@ -46,7 +46,8 @@ func (v *supervisor) approvalCrashed(m system.Crashed) {
 	v.Bus.Publish(messages.ExecNotice{Origin: messages.Origin{Session: v.SessionID, At: time.Now()}, Text: text})
 	for id, e := range v.entries {
 		if e.question.open && e.question.waits == nil {
-			v.carryOut(v.verdict(protocol.Verdict{Process: id, Source: messages.DecidedByAbsence, Refusal: shared.Rejected("it needs approval, and " + protocol.ErrNoApproval.Detail)}))
+			v.carryOut(v.verdict(protocol.Verdict{Process: id, Source: messages.DecidedByAbsence,
+				Refusal: shared.Rejected("it needs approval, and " + protocol.ErrNoApproval.Detail)}))
 		}
 	}
 }
@@ -80,7 +81,8 @@ func (v *supervisor) put(m protocol.Consult) {
 		if m.Asker != nil {
 			return
 		}
-		v.ctx.Send(v.ctx.Self(), protocol.Verdict{Process: m.Process, Plan: m.Plan, Source: messages.DecidedByAbsence, Refusal: shared.Rejected("it needs approval, and " + protocol.ErrNoApproval.Detail)})
+		v.ctx.Send(v.ctx.Self(), protocol.Verdict{Process: m.Process, Plan: m.Plan, Source: messages.DecidedByAbsence,
+			Refusal: shared.Rejected("it needs approval, and " + protocol.ErrNoApproval.Detail)})
 		return
 	}
 	v.ctx.Send(v.approval.actor, m)

@@ -359,7 +359,8 @@ func (s *slots) leave(e *entry, cause messages.Cause) []effect {
 
 func (s *slots) limitReached() *messages.Error {
 	busy := slices.Sorted(maps.Keys(s.held))
-	return &messages.Error{Code: messages.ErrLimitReached, Op: "exec", Busy: busy, Detail: "all slots are taken by processes that are in use, are ending or were used just now: " +
+	return &messages.Error{Code: messages.ErrLimitReached, Op: "exec", Busy: busy,
+		Detail: "all slots are taken by processes that are in use, are ending or were used just now: " +
 		messages.ProcessIDs(busy) + "; wait for one to end, or terminate one"}
 }
 
