@@ -361,7 +361,7 @@ func (s *slots) limitReached() *messages.Error {
 	busy := slices.Sorted(maps.Keys(s.held))
 	return &messages.Error{Code: messages.ErrLimitReached, Op: "exec", Busy: busy,
 		Detail: "all slots are taken by processes that are in use, are ending or were used just now: " +
-		messages.ProcessIDs(busy) + "; wait for one to end, or terminate one"}
+			messages.ProcessIDs(busy) + "; wait for one to end, or terminate one"}
 }
 
 func warningText(threshold, now int) string {
