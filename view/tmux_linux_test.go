@@ -44,7 +44,7 @@ func newTmux(t *testing.T, size messages.Size) *tmux {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // it is needed in the clean-up
 	command := exec.CommandContext(ctx, program, "-u", "-S", filepath.Join(dir, "socket"), "-f", "/dev/null", "-C", "new-session", "-s", "control", "cat")
 	command.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "TERM=xterm-256color", "TMUX=", "TMUX_TMPDIR="+dir)
 	x := &tmux{t: t}
