@@ -3,6 +3,7 @@
 package attack
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -193,6 +194,7 @@ func TestAttacks(t *testing.T) {
 	if want := os.Getenv(levelVariable); want != "" && want != string(level) {
 		t.Fatalf("the level is %s, want %s", level, want)
 	}
+	caged := withoutNamespaces(t, level)
 	r := round{rt: rt, level: level, landlock: landlock, exceptions: map[string]int{}}
 	for _, a := range attacks() {
 		t.Run(a.name, func(t *testing.T) {
@@ -207,6 +209,7 @@ func TestAttacks(t *testing.T) {
 	for why, number := range r.exceptions {
 		t.Logf("%d are exceptions at %s: %s", number, level, why)
 	}
+	t.Run("without namespaces", caged)
 }
 
 // round runs all attacks at one level.
@@ -267,22 +270,26 @@ func grouped() bool {
 	return false
 }
 
-// On a machine that allows namespaces, the same attacks run once more where namespaces are forbidden.
-func TestAttacksWithoutNamespaces(t *testing.T) {
-	if os.Getenv(levelVariable) != "" {
-		t.Skip("this is that test")
-	}
-	t.Parallel() // it is in a process of its own
-	if level, _, _ := best(t, host(t)); level != messages.AssuranceIsolated {
-		t.Skipf("skipped: this machine allows no namespaces, so the other test has done the same")
+// withoutNamespaces starts the same attacks once more, in a process in which namespaces are forbidden. The test that it returns waits for
+// their end.
+func withoutNamespaces(t *testing.T, level messages.Assurance) func(*testing.T) {
+	if level != messages.AssuranceIsolated {
+		return func(t *testing.T) { t.Skip("skipped: there are no namespaces here, so the other attacks were these") }
 	}
 	self, err := os.Executable()
 	must(t, err)
 	cmd := exec.CommandContext(t.Context(), self, roleCage, self, "-test.run=^TestAttacks$", "-test.v="+fmt.Sprint(testing.Verbose()))
 	cmd.Env = append(os.Environ(), levelVariable+"="+string(messages.AssuranceConfined))
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	must(t, err)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	must(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	return func(t *testing.T) {
+		err := <-ended
+		t.Logf("%s", &said)
+		must(t, err)
+	}
 }
 
 func TestThereAreEnoughAttacks(t *testing.T) {
