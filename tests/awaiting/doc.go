@@ -12,6 +12,10 @@
 // A call that is answered before its command has ended is a failure, and shows who was said to read. Suites that listen for a while and print
 // nothing are run only with calls that wait for input: by default, that a program listens is a reason to answer.
 //
+// What an event loop such as that of node waits for in line mode is only a guess, and ends no call by default: libuv tells the kernel that it
+// does not want a file any more only when there is something to read in it, so the kernel says the same of one that has stopped reading.
+// Questions by node's readline are in raw mode unless it is told that there is no terminal, so they are certain.
+//
 // # What you must not assume
 //
 // That every case runs everywhere: one whose program is missing is skipped, and says so. That keys are never awaited too early:

@@ -23,7 +23,16 @@ const patience = time.Minute
 // pause is the time between two looks.
 const pause = 2 * time.Millisecond
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// serveWord makes this program a server.
+const serveWord = "serve"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == serveWord {
+		serve()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // testCase is a dialogue with one program.
 type testCase struct {

@@ -5,6 +5,7 @@ package awaiting
 import (
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +15,26 @@ import (
 	"github.com/execbus/execbus/sandbox"
 )
 
+// serve listens on any port, and says on which.
+func serve() {
+	listener, err := net.Listen("tcp4", "0.0.0.0:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	fmt.Println("port", port, "end")
+	time.Sleep(time.Hour)
+}
+
 // servers listen on any port, and say on which.
-func servers() []testCase {
+func servers(t *testing.T) []testCase {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	return []testCase{
+		{name: "go", argv: []string{self, serveWord}},
 		{name: "python", argv: []string{"python3", "-c", "import socket, time; time.sleep(0.1); s = socket.socket(); s.bind(('', 0)); s.listen(); print('port', s.getsockname()[1], 'end', flush=True); time.sleep(1000)"}},
 		{name: "python, IPv6", argv: []string{"python3", "-c", "import socket, time; s = socket.socket(socket.AF_INET6); s.bind(('::', 0)); s.listen(); print('port', s.getsockname()[1], 'end', flush=True); time.sleep(1000)"}},
 		{name: "node", argv: []string{"node", "-e", "const s = require('http').createServer().listen(0, '0.0.0.0', () => console.log('port ' + s.address().port + ' end'))"}},
@@ -70,7 +88,7 @@ func TestWhereProgramsListen(t *testing.T) {
 				enclosure = encloseBy(t, spawner, way.level, messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite, NetworkAccess: way.level == messages.AssuranceConfined})
 			}
 			t.Run("servers", func(t *testing.T) {
-				for _, c := range servers() {
+				for _, c := range servers(t) {
 					t.Run(c.name, func(t *testing.T) {
 						t.Parallel()
 						talk(t, spawner, enclosure, c).listens()

@@ -99,6 +99,8 @@ func interpreters() []testCase {
 		{name: "node: a question, and work after it", argv: []string{"node", "-e", `const rl = require('readline').createInterface({input: process.stdin, output: process.stdout});
 			rl.question('name? ', () => { rl.close(); setTimeout(() => console.log('done'), 300) })`},
 			steps: []step{{shows: "name? ", want: keys}, {send: "x\r", shows: "done", works: true}}},
+		{name: "node: a question in line mode", argv: []string{"node", "-e", `require('readline').createInterface({input: process.stdin, output: process.stdout, terminal: false}).question('sure? [y/N] ', () => {})`},
+			steps: []step{{shows: "sure? ", want: line, guess: true}}},
 		{name: "node: timer", argv: []string{"node", "-e", "setTimeout(() => console.log('done'), 300)"}, steps: []step{works}},
 		{name: "node: input", argv: []string{"node", "-e", "process.stdin.on('data', () => {})"}, steps: []step{{want: line, guess: true}}},
 		{name: "perl: line", argv: []string{"perl", "-e", "print 'name? '; $| = 1; <STDIN>"}, steps: []step{{want: line, by: "perl"}}},
