@@ -1,6 +1,6 @@
 // Command bench compares execbus with the bare way of doing the same thing, in one run, and judges the ratio.
 //
-//	go run ./tests/bench                     # what a user feels; about five minutes
+//	go run ./tests/bench                     # what a user feels; about six minutes
 //	go run ./tests/bench -quick              # a first impression
 //	go run ./tests/bench -run 'exec|echo' -time 20s
 //	go run ./tests/bench -layers             # the layers alone, too
@@ -66,6 +66,27 @@
 // proxy-relay sends 1 GiB through a tunnel for plain TCP, proxy-first waits for the first byte of a server that greets, and
 // proxy-connections does that 16 times at once. proxy-idle has two proxies with 5,000 tunnels each, in processes of their own: what a
 // socket costs the kernel is not in it.
+//
+// until-*: programs that answer a line, by calls of a session that end when the program waits for input, and by calls that do not say what they
+// wait for ("by default": screens of line editors have to be still for 150 ms), in turn with a loop over creack/pty that knows the last
+// bytes of each answer. "start" is the start of the program until its prompt. node works for some milliseconds after it has shown its first
+// prompt, and before it waits. "too early" counts answers that came before all was shown. until-mcp is the same through "execbus mcp".
+//
+// waits: 1,000 calls that wait for the input of as many silent commands; "first" and "after" are the processor time of this process in
+// the first ten seconds and in the next five, of one core.
+//
+// wake: from the moment at which a program is about to read its terminal to the answer of a call that waits for that. The distance between
+// looks is a tenth of the time without output.
+//
+// pattern: a flood that a call compares with a pattern which takes long and is never found, in turn with one without.
+//
+// ports: from the return of listen in a server, as it says itself, to the answer of a call that waits for any port, the latest of a sample.
+// Run it as root and as an ordinary user: the latter has to read a table of all sockets in ports-isolated.
+//
+// day: a fixed list of 30 steps of an agent, through "execbus mcp" with what its tools do by default; only where a watcher has
+// come to its end the call says what it waits for. The oracle does the same with creack/pty, in turn for each step, and knows its end. A line
+// is the step of a kind that ended latest behind the oracle. Servers may be later: that one listens is a reason only when nothing was
+// printed for 300 ms. BENCH_STEPS=1 lists all steps.
 //
 // rest: a small program, a second after it has run 2,000 commands one after the other. Half of its memory are pages of its
 // executable, which it shares with its warden; the library of the actors brings 5 MiB of them. mcp-rest and remote-rest are the

@@ -21,6 +21,7 @@ const (
 	kibibytes    unit = "KiB"
 	mebibytes    unit = "MiB"
 	percent      unit = "%"
+	times        unit = "×"
 	pieces       unit = " "
 )
 
@@ -31,7 +32,7 @@ func (u unit) show(v float64) string {
 		u = "µs"
 	case pieces:
 		digits = 0
-	case cpuPerGiB:
+	case cpuPerGiB, times:
 		digits = 2
 	}
 	return strings.TrimSpace(fmt.Sprintf("%.*f %s", digits, v, u))

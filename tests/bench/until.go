@@ -74,20 +74,27 @@ type bareTerminal struct {
 	shown []byte
 }
 
-func bareStart(argv, env []string) *bareTerminal {
+func bareStart(argv, env []string) *bareTerminal { return bareStartIn("/", argv, env) }
+
+func bareStartIn(dir string, argv, env []string) *bareTerminal {
 	b := &bareTerminal{cmd: exec.Command(argv[0], argv[1:]...)}
-	b.cmd.Env, b.cmd.Dir = env, "/"
+	b.cmd.Env, b.cmd.Dir = env, dir
 	b.file = get(pty.Start(b.cmd))
 	return b
 }
 
 // until reads until the program has shown a text, last.
 func (b *bareTerminal) until(text string) {
+	b.read(func() bool { return bytes.HasSuffix(b.shown, []byte(text)) })
+}
+
+// read reads until enough was shown.
+func (b *bareTerminal) read(enough func() bool) {
 	must(b.file.SetReadDeadline(time.Now().Add(patience)))
-	for buffer := make([]byte, batch); !bytes.HasSuffix(b.shown, []byte(text)); {
+	for buffer := make([]byte, batch); !enough(); {
 		n, err := b.file.Read(buffer)
 		if b.shown = append(b.shown, buffer[:n]...); err != nil {
-			must(fmt.Errorf("%q did not show %q, but %q: %w", b.cmd.Args, text, b.shown, err))
+			must(fmt.Errorf("%q did not show what it should, but %q: %w", b.cmd.Args, b.shown, err))
 		}
 	}
 	b.shown = b.shown[:0]
