@@ -80,6 +80,7 @@ type hostOptions struct {
 	file   string                                            // for amendments
 	// patches are the language of patches; nil: there is none
 	patches shared.Patches
+	network func(shared.NetworkOptions) shared.Network // nil: there is none
 	// patience with foreign code; zero fields are the defaults
 	patience shared.Patience
 	// teardown is how long a tree that is being ended holds back a later start; zero is the default
@@ -110,7 +111,7 @@ func newHost(t testing.TB, o hostOptions) *host {
 	sys := system.NewSystem(slog.New(slog.DiscardHandler), system.Options{Before: seen.before, Unexpected: unexpected(t)})
 	h := &host{t: t, system: sys, witness: seen, bus: bus.New(bus.Options{}), seam: &o.seam, dir: t.TempDir()}
 	var err error
-	h.runtime, err = StartRuntime(sys, shared.Dependencies{Bus: h.bus, Spawner: h.seam, Logger: slog.New(slog.DiscardHandler),
+	h.runtime, err = StartRuntime(sys, shared.Dependencies{Bus: h.bus, Spawner: h.seam, NewNetwork: o.network, Logger: slog.New(slog.DiscardHandler),
 		MaxProcesses: o.max, MakePlan: outside(t, o.plan), AmendmentFile: o.file, Patience: o.patience, Teardown: o.teardown, Patches: o.patches})
 	if err != nil {
 		t.Fatal(err)
