@@ -157,6 +157,7 @@ func TestStyles(t *testing.T) {
 		{"53", "53", "color:#d0d0d0;background:#1c1c1c;text-decoration:overline;"},
 		{"31;42", "31;42", "color:#cd0000;background:#00cd00;"},
 		{"91;102", "91;102", "color:#ff0000;background:#00ff00;"},
+		{"97;107", "97;107", "color:#ffffff;background:#ffffff;"},
 		{"38;5;208", "38;5;208", "color:#ff8700;background:#1c1c1c;"},
 		{"48;5;250", "48;5;250", "color:#d0d0d0;background:#bcbcbc;"},
 		{"38;2;1;2;3", "38;2;1;2;3", "color:#010203;background:#1c1c1c;"},

@@ -55,6 +55,7 @@ func TestText(t *testing.T) {
 		{"a line as long as the terminal is wide", "12345678901234567890\r\nx\r\n", terminalSize, "12345678901234567890\nx\n"},
 		{"blanks where it is wrapped", "1234567890123456789      x\r\n", terminalSize, "1234567890123456789      x\n"},
 		{"a wrapped line that is written again", "12345678901234567890abc\x1b[A\rshort\x1b[K\r\n\x1b[K", terminalSize, "short\n"},
+		{"one whose rest stays", "12345678901234567890abc\x1b[A\rshort\x1b[K\r\n", terminalSize, "short\nabc"},
 		{"wide characters", "日本語\r\n", terminalSize, "日本語\n"},
 		{"a wide character over the edge", "1234567890123456789日\r\n", terminalSize, "1234567890123456789日\n"},
 		{"a wide character that is half overwritten", "日本\rx\r\n", terminalSize, "x 本\n"},
