@@ -60,6 +60,11 @@ func (n *sessionNetwork) Serve(listener net.Listener) {
 	n.work.Go(func() { _ = n.proxy.Serve(listener) }) // it ends with the last command that can reach the listener
 }
 
+// ServeNames implements actors.Network.
+func (n *sessionNetwork) ServeNames(packets net.PacketConn, listeners []net.Listener) {
+	n.work.Go(func() { n.proxy.ServeNames(packets, listeners) })
+}
+
 // Begin implements actors.Network.
 func (n *sessionNetwork) Begin(process messages.ProcessID, env, base []string) []string {
 	n.proxy.Begin(process)

@@ -8,6 +8,7 @@
 //	})
 //	go proxy.Serve(listener) // a listener on 127.0.0.1 inside the commands' network namespace
 //	variables := network.Environment{Address: address, User: proxy.Credential(1234)}.Variables(os.Environ())
+//	go proxy.ServeNames(packets, listeners) // for programs that ignore the variables: a resolver, and ports of hosts
 //	proxy.Update(snapshot) // rules or approvals have changed: what is no longer allowed is closed
 //	proxy.Close()
 //
@@ -33,6 +34,15 @@
 // A refusal is a 403 with X-Proxy-Error, in JSON for plain HTTP, and says which rule would permit it; for SOCKS it is code 2. A host
 // that is allowed and cannot be reached is a 502.
 //
+// # Programs that know no proxy
+//
+// [Proxy.ServeNames] answers queries of the DNS. A name that may be connected to on one of its ports, or that a person would be asked
+// about, gets an address of 198.18.0.0/15, which are on no network; every other name does not exist, and a record says why. A query goes
+// no further: a name is looked up when it is connected to. The network of the commands leads connections to these addresses to the listeners,
+// and the address says which host is meant. All that follows is the same as for a request to the proxy: the decision, the question, the
+// lookup, the dialled address, and the name in TLS. A request in plain HTTP must name that host. A program that is refused gets a TLS
+// alert, a 403, or the end of the connection.
+//
 // # Who asks
 //
 // [Proxy.Credential] goes into the proxy variables of a command, see [Environment]. Commands behind one proxy can read each other's
@@ -45,10 +55,12 @@
 //
 // # Bounds
 //
-// There are at most [DefaultMaxConnections] connections, and more are closed at once; 16 questions, behind which others are denied; 64 KiB of
-// header. A program has 10 s for a header, a SOCKS request, or the first message of TLS; a resolver has 10 s, an address 10 s, an
+// There are at most [DefaultMaxConnections] connections, and more are closed; 16 questions, behind which others are denied; 64 KiB of
+// header; 4,096 names with an address, of which the one that was asked about least recently loses it; 256 lookups. Another 64 connections
+// are told that there are too many. A program has 10 s for a header, a SOCKS request, or the first message of TLS; a resolver has 10 s, an address 10 s, an
 // answer [DefaultAskTimeout]. An idle tunnel holds two goroutines and two sockets, and neither a buffer nor a pipe. It may be idle for
-// ever while both sides are open, and for 5 minutes when one has closed. [Proxy.Update] closes what is no longer allowed before it returns.
+// ever while both sides are open, and for 5 minutes when one has closed, in which the other neither sends nor takes anything. Through
+// an upstream proxy that speaks TLS it holds a buffer. [Proxy.Update] closes what is no longer allowed before it returns.
 //
 // # What you must not assume
 //
@@ -56,6 +68,9 @@
 // under one certificate, or that is a proxy itself, passes on what it likes.
 //
 // That every attempt has a record. Requests that cannot be read name no host; they get a 400.
+//
+// That an address of 198.18.0.0/15 stays that of its host: look the name up for each connection. Nor that a program which connects by
+// name is known: its connections belong to process 0.
 //
 // That a program which closes its own direction of a connection in the midst of a plain request gets an answer: that is hanging up.
 package network

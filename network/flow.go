@@ -104,6 +104,8 @@ func tcp(conn net.Conn) *net.TCPConn {
 		return c
 	case *prefixed:
 		return tcp(c.Conn)
+	case *namedConn:
+		return tcp(c.Conn)
 	case *tls.Conn:
 		return tcp(c.NetConn())
 	}

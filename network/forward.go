@@ -19,6 +19,10 @@ import (
 
 // serveHTTP serves each request of a connection: a tunnel, or a request in plain HTTP that names its host.
 func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	if conn, named := r.Context().Value(nearKey{}).(*namedConn); named {
+		p.serveNamedHTTP(w, r, conn)
+		return
+	}
 	request := hosts.Request{Protocol: messages.HostHTTP}
 	if r.Method == http.MethodConnect {
 		request.Protocol = ""
@@ -147,7 +151,7 @@ func (p *Proxy) newForward() *httputil.ReverseProxy {
 		Rewrite: func(r *httputil.ProxyRequest) {
 			x := of(r.In)
 			// The host is what was decided about. A Host header that says something else never gets out.
-			r.Out.URL.Host = x.request.Host.Authority(x.request.Port)
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", x.request.Host.Authority(x.request.Port)
 			r.Out.Host = strings.TrimSuffix(r.Out.URL.Host, ":80")
 			// This is no server's own proxy: what a program says about its way, and its query, is passed on as it is.
 			r.Out.URL.RawQuery = r.In.URL.RawQuery

@@ -85,7 +85,8 @@ type Proxy struct {
 	mu        sync.Mutex
 	snapshot  hosts.Snapshot
 	changed   chan struct{} // closed by the next Update
-	listeners map[net.Listener]bool
+	listeners map[io.Closer]bool
+	named     named
 	conns     map[net.Conn]bool // accepted and not yet closed
 	empty     chan struct{}     // closed when Close has been called and conns is empty
 	live      map[*connection]bool
@@ -122,8 +123,8 @@ func New(options Options) *Proxy {
 	}
 	p := &Proxy{
 		options: options, snapshot: options.Snapshot, changed: make(chan struct{}), empty: make(chan struct{}),
-		listeners: map[net.Listener]bool{}, conns: map[net.Conn]bool{}, live: map[*connection]bool{}, questions: map[questionKey]*question{},
-		blocked: map[messages.ProcessID][]messages.Connection{},
+		listeners: map[io.Closer]bool{}, conns: map[net.Conn]bool{}, live: map[*connection]bool{}, questions: map[questionKey]*question{},
+		blocked: map[messages.ProcessID][]messages.Connection{}, named: named{addresses: map[hosts.Host]netip.Addr{}, hosts: map[netip.Addr]hosts.Host{}},
 	}
 	p.key = newKey()
 	p.ended, p.end = context.WithCancel(context.Background())
@@ -147,7 +148,10 @@ func New(options Options) *Proxy {
 }
 
 // Serve accepts connections of commands until Close or until the listener fails, and closes the listener. After Close it returns nil.
-func (p *Proxy) Serve(listener net.Listener) error {
+func (p *Proxy) Serve(listener net.Listener) error { return p.serve(listener, p.sort) }
+
+// serve has each connection served by a function, in a goroutine.
+func (p *Proxy) serve(listener net.Listener, each func(net.Conn)) error {
 	p.mu.Lock()
 	if p.ended.Err() != nil {
 		p.mu.Unlock()
@@ -162,7 +166,7 @@ func (p *Proxy) Serve(listener net.Listener) error {
 			p.server.Serve(p.feed)
 		}()
 	})
-	err := p.accept(listener)
+	err := p.accept(listener, each)
 	p.mu.Lock()
 	delete(p.listeners, listener)
 	p.mu.Unlock()
@@ -175,13 +179,13 @@ func (p *Proxy) Serve(listener net.Listener) error {
 }
 
 // accept accepts. Where descriptors or memory are short it tries again, up to once a second.
-func (p *Proxy) accept(listener net.Listener) error {
+func (p *Proxy) accept(listener net.Listener, each func(net.Conn)) error {
 	pause := time.Duration(0)
 	for {
 		conn, err := listener.Accept()
 		if err == nil {
 			pause = 0
-			p.admit(conn)
+			p.admit(conn, each)
 			continue
 		}
 		if temporary, ok := err.(interface{ Temporary() bool }); !ok || !temporary.Temporary() {
@@ -197,8 +201,7 @@ func (p *Proxy) accept(listener net.Listener) error {
 }
 
 // admit counts a connection and serves it, or tells it that there are too many, or closes it.
-func (p *Proxy) admit(conn net.Conn) {
-	serve := p.sort
+func (p *Proxy) admit(conn net.Conn, serve func(net.Conn)) {
 	p.mu.Lock()
 	if len(p.conns) >= p.options.MaxConnections {
 		serve = p.turnAway
@@ -234,16 +237,24 @@ func (p *Proxy) turnAway(conn net.Conn) {
 		r := &refusal{status: http.StatusServiceUnavailable, text: tooMany + "; close some, or try again later"}
 		io.WriteString(conn, r.response(""))
 	}
-	// An answer can be lost if bytes were not read when a connection is closed.
+	p.hangUp(conn)
+	p.release(conn)
+}
+
+// hangUp closes a connection after an answer, which can be lost if bytes were not read when the connection is closed.
+func (p *Proxy) hangUp(conn net.Conn) {
+	conn.SetReadDeadline(time.Now().Add(turnAwayTimeout))
 	if closeWrite(conn) == nil {
 		io.CopyN(io.Discard, conn, maxHeader)
 	}
 	conn.Close()
-	p.release(conn)
 }
 
 // release is called once for each connection that was admitted, after it was closed.
 func (p *Proxy) release(conn net.Conn) {
+	if named, is := conn.(*namedConn); is {
+		conn = named.Conn
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, conn)

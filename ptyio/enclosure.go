@@ -27,6 +27,12 @@ type Confinement struct {
 	// known, serves it in a goroutine, and must not block. The spawner closes the listener when no child can reach it any more. A spawner
 	// that cannot do this, or that would leave children another way out, refuses the launch.
 	Proxy func(net.Listener) `json:"-"`
+	// ByName are ports, at most 32, on which such children also reach hosts by their names, as if they were connected to the network: a
+	// resolver at port 53 answers, and what it answers leads to listeners on these ports. Names gets its packets and the listeners
+	// with the listener for Proxy, under the same terms. No child can listen on these ports. Without a configuration of resolvers
+	// (/etc/resolv.conf) children do not ask that resolver.
+	ByName []int                                `json:"-"`
+	Names  func(net.PacketConn, []net.Listener) `json:"-"`
 }
 
 // ProxyAddress is where children find what Confinement.Proxy serves.

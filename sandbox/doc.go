@@ -184,7 +184,8 @@
 //     D-Bus, displays and of the agents of SSH and GnuPG are covered unless they are listed.
 //   - With Confinement.Proxy: that same network, with a listener on ptyio.ProxyAddress that the owner of Proxy serves from outside. The
 //     process that makes the network binds it, before any command lives there, and the socket goes to the host; no process relays, and there
-//     is no other way out. Only isolated commands can have this; where nothing can be isolated, and by the direct spawner, they are refused.
+//     is no other way out. With Confinement.ByName there are a resolver on port 53 and listeners on those ports, too: the addresses of
+//     198.18.0.0/15 lead there, and /etc/resolv.conf names the resolver. Commands cannot listen on those ports. Only isolated commands can have this; where nothing can be isolated, and by the direct spawner, they are refused.
 //   - A rename out of a directory that holds a protected name below the top of a root fails with EXDEV.
 //
 // # Protected names that do not exist

@@ -57,7 +57,7 @@ func (s *spawner) enclose(ctx context.Context, c ptyio.Confinement, look func() 
 		if e.enforced, e.refused = e.enforcement(); e.refused != nil {
 			return e, nil
 		}
-		if e.made, err = s.starter.Enclose(&found.Plan, found.Files, levels[e.enforced.Level], c.Proxy); err != nil {
+		if e.made, err = s.starter.Enclose(&found.Plan, found.Files, levels[e.enforced.Level], served(c)); err != nil {
 			found.Close()
 			return nil, err
 		}
@@ -130,4 +130,14 @@ func (e *enclosure) close() {
 		e.spawner.starter.Forget(e.made)
 	}
 	e.Close()
+}
+
+// served passes the sockets of a network on to the owner of the proxy.
+func served(c ptyio.Confinement) func(*host.Sockets) {
+	return func(s *host.Sockets) {
+		c.Proxy(s.Proxy)
+		if s.Packets != nil {
+			c.Names(s.Packets, s.ByName)
+		}
+	}
 }

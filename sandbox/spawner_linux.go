@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -17,7 +16,7 @@ import (
 // spawner lets its starter start the launches that can be enforced.
 type spawner struct {
 	starter interface {
-		Enclose(*confine.Plan, []*os.File, confine.Level, func(net.Listener)) (*host.Enclosure, error)
+		Enclose(*confine.Plan, []*os.File, confine.Level, func(*host.Sockets)) (*host.Enclosure, error)
 		Start(context.Context, host.Start) (ptyio.Leader, error)
 		Forget(*host.Enclosure)
 		Ready(context.Context) error

@@ -54,6 +54,26 @@ func parseRule(r messages.HostRule) (*rule, error) {
 	return &rule{r, p}, nil
 }
 
+// Ports are those on which a snapshot lets programs connect to hosts by name, or asks about it.
+func (s Snapshot) Ports() (ports []int) {
+	if s.Default == messages.HostsAsked {
+		ports = []int{80, 443}
+	}
+	if s.Rules != nil {
+		for _, r := range s.Rules.all {
+			switch {
+			case r.Decision == messages.HostForbid || r.name == "" || r.name == "localhost":
+			case r.port != 0:
+				ports = append(ports, int(r.port))
+			default:
+				ports = append(ports, 80, 443)
+			}
+		}
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
+
 // pattern is the host of a rule. It is about names or about addresses; localhost is about both.
 type pattern struct {
 	name    string // a canonical name; empty for addresses

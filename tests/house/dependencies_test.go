@@ -71,8 +71,8 @@ var dependencies = map[string]dependency{
 		rooms:  []string{"actors/internal/shared", "actors", root},
 	},
 	"golang.org/x/net": {
-		reason: "host names in ASCII; SOCKS5 for `execbus connect`; packages idna and proxy only",
-		rooms:  []string{"policy", "policy/hosts", "cmd/execbus"},
+		reason: "host names in ASCII; SOCKS5 for `execbus connect`; packages idna, proxy, dnsmessage only",
+		rooms:  []string{"policy", "policy/hosts", "network", "cmd/execbus"},
 	},
 	"golang.org/x/sys": {reason: "pidfds, resource limits, prctl, terminal modes: what package `syscall` lacks"},
 	"golang.org/x/term": {

@@ -44,7 +44,7 @@ func (v *supervisor) connect(s *shared.Settings) error {
 	}
 	h.policy, h.snapshot.Rules, h.snapshot.Default = named, rules, named.Default
 	h.update()
-	s.Network = h.network
+	s.Network, s.ByName = h.network, h.snapshot.Ports()
 	return nil
 }
 

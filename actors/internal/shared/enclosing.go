@@ -46,6 +46,7 @@ func (s *Settings) Enclose(detach func(func(context.Context) any), spawner ptyio
 	confinement := Confinement(s.Sandbox, s.Least, s.Dir, s.Base, protected)
 	if s.Network != nil {
 		confinement.Proxy = s.Network.Serve
+		confinement.Names, confinement.ByName = s.Network.ServeNames, s.ByName
 	}
 	detach(func(alive context.Context) any {
 		stop := context.AfterFunc(alive, release)

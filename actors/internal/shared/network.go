@@ -26,6 +26,8 @@ type Network interface {
 	Update(hosts.Snapshot)
 	// Serve serves the commands that can reach a listener, until it is closed.
 	Serve(net.Listener)
+	// ServeNames serves the commands whose programs connect to hosts by name, until the sockets are closed.
+	ServeNames(net.PacketConn, []net.Listener)
 	// Begin returns the environment of a process that will use it. base is the environment that commands start from.
 	Begin(process messages.ProcessID, env, base []string) []string
 	// Blocked are the first connections that a process was not allowed to make.

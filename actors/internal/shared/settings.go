@@ -25,6 +25,7 @@ type Settings struct {
 	Limits       messages.Limits
 	Enclosing    *enclosing // nil where the policy confines nothing
 	Network      Network    // nil where the policy names no hosts
+	ByName       []int      // the ports of hosts to which commands connect by name
 	Rules        *rules.Set
 	Unreadable   messages.RulesUnreadable
 

@@ -46,12 +46,18 @@ type Plan struct {
 	Network bool
 	// Proxied says that a proxy listens in the network of the commands, on 127.0.0.1 and ProxyPort. It means nothing with Network.
 	Proxied bool
+	// ByName are ports on which the proxy also listens there, on every address, for programs that connect by name. With any, a
+	// resolver of ours answers on port 53, and the commands' configuration of resolvers names it.
+	ByName  []int
 	Rules   []Rule // the more specific ones later
 	Sockets []Rule // unix sockets that stay within reach
 }
 
 // ProxyPort is above the ports that programs get without naming one.
 const ProxyPort = 61080
+
+// MaxByName bounds Plan.ByName.
+const MaxByName = 32
 
 // Writes reports whether anything can be written.
 func (p *Plan) Writes() bool {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"net"
 	"os"
 	"slices"
@@ -19,15 +20,58 @@ type Enclosure struct {
 	plan  *confine.Plan
 	files []*os.File // the descriptors that the plan refers to
 	level confine.Level
-	proxy func(net.Listener)
+	proxy func(*Sockets)
 	// The rest is for confined commands: what all of them can use, and the rule set of those without a terminal.
 	readable *readable
 	rules    *os.File
 }
 
+// Sockets are those of a proxy in the network of commands. Packets is nil if there is none by name.
+type Sockets struct {
+	Proxy   net.Listener
+	Packets net.PacketConn
+	ByName  []net.Listener
+}
+
+func (s *Sockets) close() {
+	if s.Proxy != nil {
+		_ = s.Proxy.Close()
+	}
+	if s.Packets != nil {
+		_ = s.Packets.Close()
+	}
+	for _, listener := range s.ByName {
+		_ = listener.Close()
+	}
+}
+
+// socketsOf takes the descriptors, in the order of isolate.NewNetwork.
+func socketsOf(fds []int) (*Sockets, error) {
+	s := &Sockets{}
+	var failed error
+	for i, fd := range fds {
+		file := os.NewFile(uintptr(fd), "listener")
+		var listener net.Listener
+		var err error
+		if i == 1 {
+			s.Packets, err = net.FilePacketConn(file)
+		} else if listener, err = net.FileListener(file); err == nil && i == 0 {
+			s.Proxy = listener
+		} else if err == nil {
+			s.ByName = append(s.ByName, listener)
+		}
+		_ = file.Close()
+		failed = cmp.Or(failed, err)
+	}
+	if failed != nil {
+		s.close()
+	}
+	return s, failed
+}
+
 // Enclose makes an enclosure that a starter with this readable enforces. Files and plan must stay as they are until the enclosure is
 // forgotten. It may block for as long as the file systems at the top do.
-func (r *readable) Enclose(plan *confine.Plan, files []*os.File, level confine.Level, proxy func(net.Listener)) (*Enclosure, error) {
+func (r *readable) Enclose(plan *confine.Plan, files []*os.File, level confine.Level, proxy func(*Sockets)) (*Enclosure, error) {
 	e := &Enclosure{plan: plan, files: files, level: level, proxy: proxy, readable: r}
 	if level != confine.Confined {
 		return e, nil

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -49,7 +48,7 @@ func startWarden(options Options) (*process, error) {
 
 func newProcess(options Options, stderr *os.File) *process {
 	return &process{options: options, stderr: stderr, output: make(chan string, 1), ready: make(chan struct{}), gone: make(chan struct{}),
-		registering: make(chan struct{}, 1), plans: map[*Enclosure]uint64{}, leaders: map[uint64]*leader{}, listeners: map[uint64]net.Listener{}}
+		registering: make(chan struct{}, 1), plans: map[*Enclosure]uint64{}, leaders: map[uint64]*leader{}, listeners: map[uint64]*Sockets{}}
 }
 
 // runtimeSettings replace settings that the host has for its own heap. One thread of a warden does nearly everything and

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"sync"
@@ -45,8 +44,8 @@ type process struct {
 	nextID  uint64
 	plans   map[*Enclosure]uint64 // the numbers of the plans that the warden knows
 	leaders map[uint64]*leader
-	// listeners are those in the networks of commands, by the number of their plan.
-	listeners map[uint64]net.Listener
+	// listeners are the sockets in the networks of commands, by the number of their plan.
+	listeners map[uint64]*Sockets
 	closing   bool
 	retired   bool // it takes no more starts, and ends with its last tree
 	dead      bool
@@ -319,20 +318,18 @@ func (p *process) unregister(e *Enclosure) uint64 {
 	return n
 }
 
-// listen passes on the socket that listens in the network of a plan. If there is none, because descriptors are short, commands that run
+// listen passes on the sockets that listen in the network of a plan. If they do not come, because descriptors are short, commands that run
 // have no proxy, and the next start makes another network.
-func (p *process) listen(plan uint64) {
-	fds, err := p.conn.TakeFiles(1)
-	var listener net.Listener
+func (p *process) listen(plan uint64, files int) {
+	fds, err := p.conn.TakeFiles(files)
+	var sockets *Sockets
 	if err == nil {
-		file := os.NewFile(uintptr(fds[0]), "listener")
-		listener, err = net.FileListener(file)
-		_ = file.Close()
+		sockets, err = socketsOf(fds)
 	}
 	p.mu.Lock()
 	e := p.enclosureOf(plan)
 	if err == nil {
-		p.listeners[plan] = listener
+		p.listeners[plan] = sockets
 		p.closeListeners()
 	}
 	p.mu.Unlock()
@@ -342,7 +339,7 @@ func (p *process) listen(plan uint64) {
 		p.unregister(e)
 		p.options.notice("running commands reach no host, not even one that rules allow, because their proxy got no socket: " + err.Error())
 	default:
-		e.proxy(listener)
+		e.proxy(sockets)
 	}
 }
 
@@ -358,14 +355,14 @@ func (p *process) enclosureOf(plan uint64) *Enclosure {
 
 // closeListeners closes the listeners that no command can reach any more. It is called with p.mu held.
 func (p *process) closeListeners() {
-	for plan, listener := range p.listeners {
+	for plan, sockets := range p.listeners {
 		used := p.enclosureOf(plan) != nil
 		for _, l := range p.leaders {
 			used = used || l.plan == plan
 		}
 		if !used || p.dead {
 			delete(p.listeners, plan)
-			_ = listener.Close()
+			sockets.close()
 		}
 	}
 }
@@ -451,7 +448,7 @@ func (p *process) serve() {
 			continue
 		}
 		if reply.Listening != nil {
-			p.listen(reply.ID)
+			p.listen(reply.ID, reply.Listening.Files)
 			continue
 		}
 		p.dispatch(reply)

@@ -112,7 +112,7 @@ func network(t testing.TB) *Network {
 	if err, _ := Probe(true); err != nil {
 		t.Skipf("no namespaces here: %v", err)
 	}
-	n, _, err := NewNetwork(0)
+	n, _, err := NewNetwork(0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

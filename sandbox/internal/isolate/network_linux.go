@@ -12,21 +12,48 @@ import (
 // it, and nothing else. It is safe for concurrent use until it is closed.
 type Network struct{ user, net int }
 
-// NewNetwork makes a network, in which loopback is up, on this thread. If a port is named, it also returns a socket that listens there
-// on 127.0.0.1, which is the caller's; otherwise -1. Nothing in the network can have taken the port before.
-func NewNetwork(port uint16) (n *Network, listener int, err error) {
+// NewNetwork makes a network, in which loopback is up, on this thread. If a port for a proxy is named, it also returns sockets, which are the
+// caller's: one that listens there on 127.0.0.1. With ports by name there is one for datagrams on port 53 of 127.0.0.1, and one for each
+// of these ports, on every address; those of 198.18.0.0/15 lead there. Nothing in the network can have taken a port before.
+func NewNetwork(proxy int, byName []int) (n *Network, sockets []int, err error) {
 	var b builder
 	b.identity()
 	socket := birth.NewMemory(0)
-	request := birth.Words('l'|'o'<<8, 0, unix.IFF_UP, 0, 0) // ifreq
+	request := func(name string, third, fourth uint64) birth.Operand { // ifreq
+		var words [5]uint64
+		for i := range len(name) {
+			words[0] |= uint64(name[i]) << (8 * i)
+		}
+		words[2], words[3] = third, fourth
+		return birth.Words(words[:]...)
+	}
 	b.add(birth.Call("socket", unix.SYS_SOCKET, birth.Number(unix.AF_INET), birth.Number(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), birth.Number(0)).Keep(socket, 0),
-		birth.Call("set loopback up", unix.SYS_IOCTL, socket.Word(0), birth.Number(unix.SIOCSIFFLAGS), request),
-		birth.Call("close the socket", unix.SYS_CLOSE, socket.Word(0)))
-	kept := birth.NewMemory(0, 0, 0)
-	if port != 0 {
-		b.add(birth.Call("make the proxy's socket", unix.SYS_SOCKET, birth.Number(unix.AF_INET), birth.Number(unix.SOCK_STREAM|unix.SOCK_CLOEXEC), birth.Number(0)).Keep(kept, 2),
-			birth.Call("bind the proxy's socket", unix.SYS_BIND, kept.Word(2), loopback(port), birth.Number(unix.SizeofSockaddrInet4)),
-			birth.Call("listen for the proxy", unix.SYS_LISTEN, kept.Word(2), birth.Number(backlog)))
+		birth.Call("set loopback up", unix.SYS_IOCTL, socket.Word(0), birth.Number(unix.SIOCSIFFLAGS), request("lo", unix.IFF_UP, 0)))
+	if len(byName) > 0 { // a prefix of an address of loopback is local as a whole
+		address, mask := inet([4]byte{198, 18, 0, 0}, 0), inet([4]byte{255, 254, 0, 0}, 0)
+		b.add(birth.Call("add the addresses of names", unix.SYS_IOCTL, socket.Word(0), birth.Number(unix.SIOCSIFADDR), request("lo:n", address[0], address[1])),
+			birth.Call("add all of them", unix.SYS_IOCTL, socket.Word(0), birth.Number(unix.SIOCSIFNETMASK), request("lo:n", mask[0], mask[1])))
+	}
+	b.add(birth.Call("close the socket", unix.SYS_CLOSE, socket.Word(0)))
+	kept := birth.NewMemory(make([]uint64, 2+2+len(byName))...)
+	count := 0
+	bound := func(what string, kind int, address [2]uint64) {
+		at := 2 + count
+		count++
+		b.add(birth.Call("make the socket for "+what, unix.SYS_SOCKET, birth.Number(unix.AF_INET), birth.Number(kind|unix.SOCK_CLOEXEC), birth.Number(0)).Keep(kept, at),
+			birth.Call("bind the socket for "+what, unix.SYS_BIND, kept.Word(at), birth.Words(address[:]...), birth.Number(unix.SizeofSockaddrInet4)))
+		if kind == unix.SOCK_STREAM {
+			b.add(birth.Call("listen for "+what, unix.SYS_LISTEN, kept.Word(at), birth.Number(backlog)))
+		}
+	}
+	if loopback := [4]byte{127, 0, 0, 1}; proxy != 0 {
+		bound("the proxy", unix.SOCK_STREAM, inet(loopback, proxy))
+		if len(byName) > 0 {
+			bound("names", unix.SOCK_DGRAM, inet(loopback, 53))
+		}
+		for _, port := range byName {
+			bound("hosts by name", unix.SOCK_STREAM, inet([4]byte{}, port))
+		}
 	}
 	for i, name := range []string{"user", "net"} {
 		b.add(birth.Call("open the "+name+" namespace", unix.SYS_OPENAT, here(), birth.Text("/proc/self/ns/"+name),
@@ -34,24 +61,24 @@ func NewNetwork(port uint16) (n *Network, listener int, err error) {
 	}
 	words, err := birth.Visit(unix.CLONE_NEWUSER|unix.CLONE_NEWNET, b.steps, kept)
 	if err != nil {
-		return nil, -1, err
+		return nil, nil, err
 	}
-	if listener = -1; port != 0 {
-		listener = int(words[2])
+	for _, word := range words[2 : 2+count] {
+		sockets = append(sockets, int(word))
 	}
-	return &Network{int(words[0]), int(words[1])}, listener, nil
+	return &Network{int(words[0]), int(words[1])}, sockets, nil
 }
 
 // backlog is how many connections wait until the host accepts them, if its kernel lets so many wait.
 const backlog = 4096
 
-// loopback is a struct sockaddr_in for 127.0.0.1.
-func loopback(port uint16) birth.Operand {
-	var address [unix.SizeofSockaddrInet4]byte
-	binary.NativeEndian.PutUint16(address[0:], unix.AF_INET)
-	binary.BigEndian.PutUint16(address[2:], port)
-	copy(address[4:], []byte{127, 0, 0, 1})
-	return birth.Words(binary.NativeEndian.Uint64(address[0:]), 0)
+// inet is a struct sockaddr_in.
+func inet(address [4]byte, port int) [2]uint64 {
+	var raw [unix.SizeofSockaddrInet4]byte
+	binary.NativeEndian.PutUint16(raw[0:], unix.AF_INET)
+	binary.BigEndian.PutUint16(raw[2:], uint16(port))
+	copy(raw[4:], address[:])
+	return [2]uint64{binary.NativeEndian.Uint64(raw[0:]), binary.NativeEndian.Uint64(raw[8:])}
 }
 
 // join returns the steps that enter the network. The user namespace comes first, because it gives the right to enter the

@@ -65,7 +65,7 @@ func probe(own bool, launch Launch) error {
 	defer runtime.UnlockOSThread()
 	launch.Plan, launch.Filter = &confine.Plan{Network: !own}, seccomp.Filter(seccomp.Kind{Network: seccomp.Private})
 	if own {
-		network, _, err := NewNetwork(0)
+		network, _, err := NewNetwork(0, nil)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -122,6 +123,7 @@ func (s *space) proper(step birth.Step) birth.Step {
 const (
 	blankFile      = "file"      // cannot be read
 	blankDirectory = "directory" // cannot be listed
+	resolvers      = "resolvers" // names the resolver of the commands' network
 )
 
 // blanks makes the file system that covers are cloned from. It has to be mounted for that, so it is mounted where /dev will hide
@@ -130,6 +132,12 @@ func (s *space) blanks() {
 	s.blank = s.fresh("tmpfs", harmless|unix.MOUNT_ATTR_NOEXEC, "mode", "755", "size", "4k", "nr_inodes", "8")
 	s.file(s.blank, blankFile, 0)
 	s.directory(s.blank, blankDirectory, 0)
+	if s.byName() {
+		text, fd := "nameserver 127.0.0.1\n", birth.NewMemory(0)
+		s.add(birth.Call("make "+resolvers, unix.SYS_OPENAT, s.blank.Word(0), birth.Text(resolvers), birth.Number(unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC), birth.Number(0o444)).Keep(fd, 0),
+			birth.Call("write "+resolvers, unix.SYS_WRITE, fd.Word(0), birth.Text(text), birth.Number(len(text))),
+			birth.Call("close "+resolvers, unix.SYS_CLOSE, fd.Word(0)))
+	}
 	s.attach("mount covers", s.blank, here(), "/dev")
 	s.set("make covers read-only", s.blank.Word(0), "", readOnly, 0, 0)
 }
@@ -185,7 +193,13 @@ func (s *space) mountPlan() {
 	if len(s.plan.Sockets) > 0 {
 		s.cover(knownSockets(s.plan.Sockets))
 	}
+	if path, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && s.byName() {
+		s.coverWith(resolvers, "name the resolver", path)
+	}
 }
+
+// byName reports whether a resolver answers in the network of the commands.
+func (s *space) byName() bool { return s.plan.Proxied && !s.plan.Network && len(s.plan.ByName) > 0 }
 
 // fasten keeps a directory with a protected path, and the directories around it, from being moved away: it makes each of them a
 // mount of its own.

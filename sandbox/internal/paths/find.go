@@ -114,6 +114,9 @@ func Find(c ptyio.Confinement, bounds Bounds) (*Found, error) {
 	}
 	f := &finder{bounds: bounds, found: Found{names: slices.Concat(protected, c.Policy.ProtectedNames), settings: c.Protected}}
 	f.found.Plan.Network, f.found.Plan.Proxied = c.Policy.NetworkAccess, c.Proxy != nil
+	if c.Names != nil {
+		f.found.Plan.ByName = c.ByName[:min(len(c.ByName), confine.MaxByName)]
+	}
 	err := f.all(c)
 	if err != nil {
 		f.found.Close()

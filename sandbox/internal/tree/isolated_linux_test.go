@@ -30,7 +30,7 @@ func startIsolated(t *testing.T, f *Forest, keep bool, script string) (*Tree, <-
 	if err, _ := isolate.Probe(true); err != nil {
 		t.Skipf("no namespaces here: %v", err)
 	}
-	network, _, err := isolate.NewNetwork(0)
+	network, _, err := isolate.NewNetwork(0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -175,26 +175,30 @@ func (w *warden) isolate(s start) {
 	w.startIsolated(s, p)
 }
 
-// newNetwork makes the network of a plan. The socket of its proxy goes to the host, and nothing of it stays here.
+// newNetwork makes the network of a plan. The sockets of its proxy go to the host, and nothing of them stays here.
 func (w *warden) newNetwork(plan uint64, p *registered) error {
-	port := uint16(0)
+	port, byName := 0, []int(nil)
 	if p.plan.Proxied {
-		port = confine.ProxyPort
+		port, byName = confine.ProxyPort, p.plan.ByName
 	}
-	listener := -1
+	var sockets []int
 	err := w.forest.Undisturbed(func() (err error) {
-		p.cell.network, listener, err = isolate.NewNetwork(port)
+		p.cell.network, sockets, err = isolate.NewNetwork(port, byName)
 		return err
 	})
-	if err != nil || listener < 0 {
+	if err != nil || len(sockets) == 0 {
 		return err
 	}
-	file := os.NewFile(uintptr(listener), "listener")
-	defer file.Close()
-	if err := w.conn.Send(&wire.Reply{ID: plan, Listening: &wire.Listening{}}, file); err != nil {
+	var files []*os.File
+	for _, socket := range sockets {
+		file := os.NewFile(uintptr(socket), "listener")
+		defer file.Close()
+		files = append(files, file)
+	}
+	if err := w.conn.Send(&wire.Reply{ID: plan, Listening: &wire.Listening{Files: len(files)}}, files...); err != nil {
 		p.cell.network.Close()
 		p.cell.network = nil
-		return &birth.Error{Step: "give the proxy's socket to the host", Errno: unix.EIO}
+		return &birth.Error{Step: "give the proxy's sockets to the host", Errno: unix.EIO}
 	}
 	return nil
 }

@@ -90,12 +90,12 @@ type Reply struct {
 	Exited  *tree.Status
 	Left    int // processes that the leader left behind
 	Ended   *tree.Report
-	// Listening comes with a socket before the first Started that it concerns. Its ID is the number of a Register.
+	// Listening comes with sockets before the first Started that it concerns. Its ID is the number of a Register.
 	Listening *Listening
 }
 
-// Listening says that a network was made for the commands of a plan, with a socket that listens there.
-type Listening struct{}
+// Listening says that a network was made for the commands of a plan, with sockets that listen there, in the order of isolate.NewNetwork.
+type Listening struct{ Files int }
 
 // Hello says how the warden makes its marks. It comes before any tree starts, because the warden may die before it can report the
 // mark of a tree.
@@ -157,6 +157,7 @@ func (m *Start) code(c *coder) {
 func (m *Register) code(c *coder) {
 	flag(c, &m.Plan.Network)
 	flag(c, &m.Plan.Proxied)
+	list(c, &m.Plan.ByName, number)
 	list(c, &m.Plan.Rules, rule)
 	list(c, &m.Plan.Sockets, rule)
 	number(c, &m.Files)
@@ -211,5 +212,7 @@ func (m *Reply) code(c *coder) {
 		})
 		flag(c, &m.Ended.Airtight)
 	}
-	optional(c, &m.Listening)
+	if optional(c, &m.Listening) {
+		number(c, &m.Listening.Files)
+	}
 }
