@@ -1,6 +1,7 @@
 package isolate
 
 import (
+	"cmp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -48,16 +49,19 @@ var ProbeTasks = sync.OnceValue(func() error {
 	return probe(false, Launch{Tasks: 1})
 })
 
-// ProbeListener makes a network with a listener, through which commands talk to named hosts.
+// ProbeListener makes a network with listeners, through which commands talk to named hosts.
 var ProbeListener = sync.OnceValue(func() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	network, listener, err := NewNetwork(confine.ProxyPort)
+	network, sockets, err := NewNetwork(confine.ProxyPort, []int{443})
 	if err != nil {
 		return err
 	}
 	network.Close()
-	return unix.Close(listener)
+	for _, socket := range sockets {
+		err = cmp.Or(err, unix.Close(socket))
+	}
+	return err
 })
 
 func probe(own bool, launch Launch) error {
