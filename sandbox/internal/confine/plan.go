@@ -48,9 +48,11 @@ type Plan struct {
 	Proxied bool
 	// ByName are ports on which the proxy also listens there, on every address, for programs that connect by name. With any, a
 	// resolver of ours answers on port 53, and the commands' configuration of resolvers names it.
-	ByName  []int
-	Rules   []Rule // the more specific ones later
-	Sockets []Rule // unix sockets that stay within reach
+	ByName []int
+	// Resolvers is the path of that configuration, without symbolic links; empty if there is none.
+	Resolvers string
+	Rules     []Rule // the more specific ones later
+	Sockets   []Rule // unix sockets that stay within reach
 }
 
 // ProxyPort is above the ports that programs get without naming one.

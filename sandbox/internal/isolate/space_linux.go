@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -193,13 +192,15 @@ func (s *space) mountPlan() {
 	if len(s.plan.Sockets) > 0 {
 		s.cover(knownSockets(s.plan.Sockets))
 	}
-	if path, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && s.byName() {
-		s.coverWith(resolvers, "name the resolver", path)
+	if s.byName() {
+		s.coverWith(resolvers, "name the resolver", s.plan.Resolvers)
 	}
 }
 
-// byName reports whether a resolver answers in the network of the commands.
-func (s *space) byName() bool { return s.plan.Proxied && !s.plan.Network && len(s.plan.ByName) > 0 }
+// byName reports whether a resolver answers in the network of the commands, which their programs have to be told.
+func (s *space) byName() bool {
+	return s.plan.Proxied && !s.plan.Network && len(s.plan.ByName) > 0 && s.plan.Resolvers != "" && s.plan.Access(s.plan.Resolvers) != confine.Nothing
+}
 
 // fasten keeps a directory with a protected path, and the directories around it, from being moved away: it makes each of them a
 // mount of its own.

@@ -17,7 +17,7 @@ const maxAdditional = 16
 // Widen returns a copy with one command's additional permissions. The copy has its own descriptors.
 func (f *Found) Widen(more messages.AdditionalPermissions, dir string) (*Found, error) {
 	w := &finder{found: Found{names: f.names, settings: f.settings}}
-	w.found.Plan = confine.Plan{Network: f.Plan.Network, Proxied: f.Plan.Proxied, ByName: f.Plan.ByName, Rules: slices.Clone(f.Plan.Rules), Sockets: slices.Clone(f.Plan.Sockets)}
+	w.found.Plan = confine.Plan{Network: f.Plan.Network, Proxied: f.Plan.Proxied, ByName: f.Plan.ByName, Resolvers: f.Plan.Resolvers, Rules: slices.Clone(f.Plan.Rules), Sockets: slices.Clone(f.Plan.Sockets)}
 	w.found.Gaps, w.found.given = slices.Clone(f.Gaps), slices.Clone(f.given)
 	for _, file := range f.Files {
 		copied, err := duplicate(file)

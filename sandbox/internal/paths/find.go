@@ -116,6 +116,7 @@ func Find(c ptyio.Confinement, bounds Bounds) (*Found, error) {
 	f.found.Plan.Network, f.found.Plan.Proxied = c.Policy.NetworkAccess, c.Proxy != nil
 	if c.Names != nil {
 		f.found.Plan.ByName = c.ByName[:min(len(c.ByName), confine.MaxByName)]
+		f.found.Plan.Resolvers, _ = filepath.EvalSymlinks("/etc/resolv.conf") // without one, programs do not ask
 	}
 	err := f.all(c)
 	if err != nil {

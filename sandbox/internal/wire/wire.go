@@ -158,6 +158,7 @@ func (m *Register) code(c *coder) {
 	flag(c, &m.Plan.Network)
 	flag(c, &m.Plan.Proxied)
 	list(c, &m.Plan.ByName, number)
+	text(c, &m.Plan.Resolvers)
 	list(c, &m.Plan.Rules, rule)
 	list(c, &m.Plan.Sockets, rule)
 	number(c, &m.Files)
