@@ -1,7 +1,6 @@
 package host
 
 import (
-	"net"
 	"os"
 	"slices"
 	"testing"
@@ -62,7 +61,7 @@ func TestAClosedStarterHoldsNothingOpen(t *testing.T) {
 	}
 	direct := NewDirect()
 	for name, starter := range map[string]interface {
-		Enclose(*confine.Plan, []*os.File, confine.Level, func(net.Listener)) (*Enclosure, error)
+		Enclose(*confine.Plan, []*os.File, confine.Level, func(*Sockets)) (*Enclosure, error)
 		Forget(*Enclosure)
 		Close() error
 	}{"wardens": wardens, "direct": direct} {
