@@ -104,7 +104,8 @@ func (s *Screen) SVG() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" `,
 		width, height, width, height)
-	b.WriteString(`font-family="monospace" font-size="13">` + "\n")
+	// Browsers heed white-space, other programs only the older xml:space.
+	b.WriteString(`font-family="monospace" font-size="13" xml:space="preserve">` + "\n")
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="%s"/>`+"\n", width, height, paper)
 	for y := range t.rows {
 		for _, run := range t.runs(&t.rows[y]) {

@@ -133,6 +133,9 @@ func TestMarkupOfTheOutputStaysText(t *testing.T) {
 		s.Write([]byte(attack + "\r\n"))
 	}
 	checkScreen(t, s)
+	if !strings.Contains(s.SVG(), `xml:space="preserve">`) {
+		t.Error("blanks are lost where nobody heeds the style")
+	}
 	if html := s.HTML(); !strings.Contains(html, "&lt;script&gt;") || strings.Contains(html, "<script") {
 		t.Errorf("HTML: %s", html)
 	}
