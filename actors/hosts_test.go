@@ -5,10 +5,12 @@ import (
 	"net"
 	"testing"
 
+	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/policy/hosts"
+	"github.com/execbus/execbus/tests/probe"
 )
 
 // noted is a network that notes what it decides from.
@@ -71,4 +73,32 @@ func TestApprovalsOfHostsEndWithTheApprovalActor(t *testing.T) {
 		t.Error("it is allowed")
 	}
 	s.nothingLeft()
+}
+
+// The question of a process that ends is over before its end is said, even if the connection holds on.
+func TestTheEndOfAProcessWaitsForItsQuestionAboutAHost(t *testing.T) {
+	n := &noted{updates: make(chan hosts.Snapshot, 100)}
+	p := always()
+	p.Plan = policy.Plan{Decision: policy.Run, FirstAttempt: policy.Unsandboxed}
+	s := newAsker(t, p, hostOptions{network: func(o shared.NetworkOptions) shared.Network { n.NetworkOptions = o; return n }}, func(c *shared.SessionConfig) {
+		c.Sandbox = messages.SandboxPolicy{Type: messages.SandboxReadOnly, Network: &messages.NetworkPolicy{Default: messages.HostsAsked}}
+	})
+	result := s.exec(messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(messages.MinYield)})
+	p.Plan = policy.Plan{Decision: policy.Ask, CacheKey: "host"}
+	answer := make(chan error, 1)
+	host, _ := hosts.Parse("good.test")
+	go func() {
+		answer <- n.Ask(context.Background(), hosts.Request{Process: result.Process, Host: host, Port: 443, Protocol: messages.HostHTTPS})
+	}()
+	if asked := s.question(); asked.Process != result.Process {
+		t.Errorf("%+v", asked)
+	}
+	must[protocol.Done](s.host, s.supervisor, protocol.TerminateAll{})
+	if err := <-answer; err == nil || err.Error() != "its process has ended" {
+		t.Error(err)
+	}
+	probe.Expect[messages.ExecEnded](s.events, patience, nil)
+	if resolved := probe.Of[messages.ApprovalResolved](s.events, nil); len(resolved) != 1 {
+		t.Errorf("%d questions were over when the process had ended", len(resolved))
+	}
 }
