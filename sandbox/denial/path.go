@@ -8,7 +8,9 @@ import (
 
 var (
 	quoted = lazily("'([^']+)'|\"([^\"]+)\"|‘([^’]+)’|`([^`']+)['`]|“([^”]+)”")
-	// absolute is a path in running text. The text before it must not be a part of it, as in https://.
+	// url is the address of something that is no file here.
+	url = lazily(`(?i)\b[a-z][a-z0-9+.-]*://[^\s'"]*`)
+	// absolute is a path in running text without addresses.
 	absolute = lazily(`(?:^|[\s(=:,\[])((?:\.{0,2}|~)/[^\s:;,"'()\]]*)`)
 	// speaker is the prefix of a program's messages: its name, and the line of a script.
 	speaker = lazily(`^(?:[\w./+-]+|\[[^\]]+\]): (?:line \d+: |\d+: )?`)
@@ -55,7 +57,7 @@ func paths(line, dir string) []named {
 			}
 		}
 	}
-	bare := quoted().ReplaceAllString(text, "''")
+	bare := url().ReplaceAllString(quoted().ReplaceAllString(text, "''"), " ")
 	for _, match := range absolute().FindAllStringSubmatch(bare, -1) {
 		add(match[1])
 	}
