@@ -175,6 +175,18 @@
 // 16 MiB of output (64 MiB in a runtime), for 10 minutes: [Session.Records] lists them, and [Session.Read] reads their output.
 // After that an id is unknown and may be given to another process.
 //
+// # All output
+//
+// A process's log keeps the first 512 KiB of its output and the last MiB. With [Options].Spool the rest goes to a file, within a quota, and
+// Read finds all of it as long as the process is remembered: by offset, by chunk, by line and by pattern ([messages.Grep]), while the process runs
+// and after its end. Beyond the quota the middle is not kept, and each answer says exactly what is. A result that leaves output out says where it
+// can be read. Without a Spool the same reads work with what the log has. A process that prints little costs no file.
+//
+// A file has no name, so that no command finds it, and it is gone when the host is, even if that is killed. Writing takes part in the flow of
+// output: a slow disk slows the process that floods, and no other. A full disk, or a write that takes more than 2 seconds, ends the file of
+// that process: an ExecNotice says so, once, and what was written can still be read. Files have output and nothing else: what is typed into a
+// terminal that does not show it is in none.
+//
 // # Limits
 //
 // A session has at most 64 processes. At that limit a new command takes the place of the least recently used process that no

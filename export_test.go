@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/network"
+	"github.com/execbus/execbus/spool"
 )
 
 // Impatient gives the host's code so long to answer, and to take what waits for it.
@@ -45,3 +46,6 @@ func (o Options) AskTimeout(d time.Duration) Options {
 	}
 	return o
 }
+
+// CreateSpool replaces the files of a spool.
+func CreateSpool(o *SpoolOptions, create func() (spool.Storage, error)) { o.create = create }

@@ -67,6 +67,8 @@ type Options struct {
 	// Without an AmendmentFile such rules last as long as the runtime. Start creates the file. No command may create or change it,
 	// nor a file or a directory of Rules.
 	AmendmentFile string
+	// Spool keeps all output of processes in files. Without a Spool.Dir the middle of a long output cannot be read again.
+	Spool SpoolOptions
 	// MeterProvider and TracerProvider are OpenTelemetry's; nil means its global ones. No label carries an id, an
 	// argument or a path. Another goroutine calls them, under the rules of Logger.
 	MeterProvider  metric.MeterProvider
@@ -113,6 +115,7 @@ type Runtime struct {
 
 	ruleErrors []error
 
+	spools  spools
 	program string         // for commands that may talk to named hosts
 	proxies sync.WaitGroup // what the networks of sessions still do
 
@@ -148,6 +151,13 @@ func (r *Runtime) start(options Options) error {
 	r.around.NewNetwork = func(o actors.NetworkOptions) actors.Network { return r.newNetwork(o, options.internet) }
 	if dir := journals(options.StateDir); options.StateDir != "" { // the usual one is protected anyway
 		_, _ = writer.OpenJournal(dir) // it is made now, because nothing can be while commands could make it, too; an error is one of the first patch
+		r.around.Protected = append(r.around.Protected, dir)
+	}
+	if r.spools, err = newSpools(options.Spool); err != nil {
+		return err
+	}
+	r.around.Spools = r.spools
+	if dir := r.spools.Dir(); dir != "" {
 		r.around.Protected = append(r.around.Protected, dir)
 	}
 	started := make(chan error, 1)
@@ -315,6 +325,7 @@ func (r *Runtime) Shutdown(ctx context.Context) error {
 			defer close(r.freed)
 			r.spawnerErr = closeSpawner(r.around.Spawner)
 			r.proxies.Wait()
+			r.spools.Close()
 			r.around.Bus.Close()
 			hostcode.CloseAll(r.patience.flush, r.logs, r.metrics)
 		}()

@@ -6,6 +6,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/execbus/execbus/actors/internal/output"
 	"github.com/execbus/execbus/actors/internal/patching"
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
@@ -33,6 +34,13 @@ type (
 type (
 	Network        = shared.Network
 	NetworkOptions = shared.NetworkOptions
+)
+
+// Where output is kept that logs drop: see Dependencies.Spools.
+type (
+	SpoolFile = output.SpoolFile
+	Memory    = output.Memory
+	Found     = output.Found
 )
 
 // RecoverPatches settles what hosts that were killed have left of patches. It returns a sentence for each patch that is settled now; the

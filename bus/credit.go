@@ -6,7 +6,7 @@ import "sync/atomic"
 // tells the publisher when nobody does. The publisher may then read its next batch, for example.
 //
 // The publisher holds a credit from NewCredit to Release. Every lossless subscription holds it once for each of its output
-// events that is queued or being handled. When the last hold is gone, the release function runs, once. A credit may go with
+// events that is queued or being handled. Others may hold it, too. When the last hold is gone, the release function runs, once. A credit may go with
 // any number of output events, and an output event with several credits.
 //
 // All methods may be called from any goroutine.
@@ -29,13 +29,13 @@ func NewCredit(release func()) *Credit {
 // and so does the call on a nil Credit.
 func (c *Credit) Release() {
 	if c != nil && !c.returned.Swap(true) {
-		c.drop()
+		c.Drop()
 	}
 }
 
-// hold adds a hold. It reports false for a nil credit, and for one whose last hold is gone: a spent credit must not come
-// back to life.
-func (c *Credit) hold() bool {
+// Hold adds a hold, for a user that is no subscription; Drop gives it back. It reports false for a nil credit, and for one whose last hold
+// is gone: a spent credit must not come back to life.
+func (c *Credit) Hold() bool {
 	if c == nil {
 		return false
 	}
@@ -50,7 +50,8 @@ func (c *Credit) hold() bool {
 	}
 }
 
-func (c *Credit) drop() {
+// Drop gives back a hold.
+func (c *Credit) Drop() {
 	if c.holds.Add(-1) == 0 {
 		c.release()
 	}
@@ -64,7 +65,7 @@ func join(credits []*Credit) *Credit {
 	}
 	var held []*Credit
 	for _, c := range credits {
-		if c.hold() {
+		if c.Hold() {
 			held = append(held, c)
 		}
 	}
@@ -76,6 +77,6 @@ func join(credits []*Credit) *Credit {
 
 func dropAll(held []*Credit) {
 	for _, c := range held {
-		c.drop()
+		c.Drop()
 	}
 }

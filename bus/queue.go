@@ -57,7 +57,7 @@ func (q *queue) add(p *publication) (dropped int, fits bool) {
 		return 1, q.lose(&s) // otherwise a command could end the subscription
 	case !mayGo:
 		return 0, q.keep(s)
-	case q.lossless && p.credit.hold():
+	case q.lossless && p.credit.Hold():
 		s.credit = p.credit
 	case q.lossless:
 		if q.full(s.size) {

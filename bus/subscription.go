@@ -200,7 +200,7 @@ func (s *Subscription) take(waited, willWait bool) (messages.Event, error) {
 	more := s.another()
 	s.mu.Unlock()
 	if previous != nil {
-		previous.drop()
+		previous.Drop()
 	}
 	if more {
 		s.signal()
@@ -233,7 +233,7 @@ func (s *Subscription) handled() {
 	s.handling = nil
 	s.mu.Unlock()
 	if credit != nil {
-		credit.drop()
+		credit.Drop()
 	}
 }
 

@@ -111,7 +111,20 @@ func (c *conversation) attend(ctx context.Context, request *sdk.CallToolRequest,
 	if answer.Running && request.Params.Name == tools.ExecCommand {
 		c.list(ctx, answer.Process)
 	}
-	return result(answer), nil
+	told := result(answer)
+	told.Content = append(told.Content, links(answer, request.ProtocolVersion())...)
+	return told, nil
+}
+
+// linkVersion is the first version of the protocol that has links in results.
+const linkVersion = "2025-06-18"
+
+// links are links to the output that a result leaves out.
+func links(answer tools.Answer, version string) []sdk.Content {
+	if !answer.MoreKept || version < linkVersion {
+		return nil
+	}
+	return []sdk.Content{whole(answer.Process)}
 }
 
 // end frees the resources of a call that has its answer.

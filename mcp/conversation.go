@@ -53,6 +53,8 @@ func (s *Server) newConversation(begun func()) *conversation {
 	}
 	c.protocol.AddResourceTemplate(&sdk.ResourceTemplate{Name: "process", Title: "Output of a process", URITemplate: scheme + "{session_id}",
 		Description: "The end of a process's output, also for a while after it has ended.", MIMEType: mimeType}, c.readResource)
+	c.protocol.AddResourceTemplate(&sdk.ResourceTemplate{Name: "output", Title: "All output of a process, in pages", URITemplate: scheme + "{session_id}" + pages + "{offset}",
+		Description: "Output from an offset on, at most 64 KiB. The result's _meta names the next page.", MIMEType: mimeType}, c.readPage)
 	return c
 }
 

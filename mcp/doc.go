@@ -42,7 +42,9 @@
 //
 // A process that outlives the call that started it is a resource, execbus://processes/ID, until the session forgets it. The
 // resource has the last 64 KiB of its output. A subscribed client is told of changes at most five times a second, and of the
-// end.
+// end. execbus://processes/ID/output/OFFSET is a page of all output that is kept, of at most 64 KiB; the _meta of the result has the next one's
+// URI as execbus/next, and how much is not kept before the page as execbus/missed. A result that leaves output out has a link to the first
+// page, for clients of protocol version 2025-06-18 or newer.
 //
 // # Endings
 //

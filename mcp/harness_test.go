@@ -133,6 +133,7 @@ type message struct {
 	Result struct {
 		Content []struct {
 			Text string `json:"text"`
+			URI  string `json:"uri"`
 		} `json:"content"`
 		Structured map[string]any `json:"structuredContent"`
 		IsError    bool           `json:"isError"`

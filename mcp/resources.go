@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -21,9 +22,80 @@ import (
 const (
 	scheme   = "execbus://processes/"
 	mimeType = "text/plain"
-	// resourceTail is how much of the end of a process's output its resource shows, in bytes.
+	// resourceTail is how much of the end of a process's output its resource shows, in bytes, and how much a page of it has.
 	resourceTail = 64 << 10
+	// pages is between the process and the offset in the URI of a page.
+	pages = "/output/"
+	// nextKey has the URI of the next page, unless nothing will follow; totalKey how much output there is, and missedKey how much before
+	// the page is not kept.
+	nextKey   = "execbus/next"
+	totalKey  = "execbus/total"
+	missedKey = "execbus/missed"
 )
+
+// pageOf is the URI of a page of output.
+func pageOf(id messages.ProcessID, offset int64) string {
+	return uriOf(id) + pages + strconv.FormatInt(offset, 10)
+}
+
+// whole is a link to all output of a process.
+func whole(id messages.ProcessID) *sdk.ResourceLink {
+	return &sdk.ResourceLink{URI: pageOf(id, 0), Name: "output of process " + id.String(), Description: "All output, in pages.", MIMEType: mimeType}
+}
+
+// readPage returns a page of a process's output, which begins at an offset, or where output is kept again.
+func (c *conversation) readPage(ctx context.Context, request *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+	uri := request.Params.URI
+	process, digits, _ := strings.Cut(uri, pages)
+	id, ours := processOf(process)
+	offset, err := strconv.ParseInt(digits, 10, 64)
+	if !ours || err != nil || uri != pageOf(id, offset) {
+		return nil, sdk.ResourceNotFoundError(uri)
+	}
+	o, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	page, err := o.session.Read(ctx, messages.ReadOutput{Process: id, Offset: &offset, Max: resourceTail, SkipLost: true})
+	if errors.Is(err, messages.ErrUnknownProcess) || errors.Is(err, messages.ErrOutputUnretained) || errors.Is(err, messages.ErrInvalidRequest) {
+		return nil, sdk.ResourceNotFoundError(uri)
+	}
+	if err != nil {
+		return nil, err
+	}
+	next := offset + page.Missed
+	var output []byte
+	for _, chunk := range page.Chunks {
+		output = append(output, chunk.Bytes...)
+	}
+	if next += int64(len(output)); next < page.Total || !page.Ended { // a character in pieces comes with the next page
+		whole := beforeUnfinished(output)
+		next -= int64(len(output) - len(whole))
+		output = whole
+	}
+	meta := sdk.Meta{totalKey: page.Total}
+	if page.Missed > 0 {
+		meta[missedKey] = page.Missed
+	}
+	if next < page.Total || !page.Ended {
+		meta[nextKey] = pageOf(id, next)
+	}
+	return &sdk.ReadResourceResult{Meta: meta, Contents: []*sdk.ResourceContents{
+		{URI: uri, MIMEType: mimeType, Text: strings.ToValidUTF8(string(output), "\uFFFD")}}}, nil
+}
+
+// beforeUnfinished is a text without the beginning of a character at its end.
+func beforeUnfinished(text []byte) []byte {
+	for n := 1; n <= min(utf8.UTFMax, len(text)); n++ {
+		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
+			if n < len(text) && !utf8.FullRune(last) {
+				return text[:len(text)-n]
+			}
+			break
+		}
+	}
+	return text
+}
 
 func uriOf(id messages.ProcessID) string { return scheme + id.String() }
 

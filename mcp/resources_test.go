@@ -261,3 +261,42 @@ func TestAnOlderListReplacesNoNewerOne(t *testing.T) {
 		t.Error("a process that runs is not listed any more")
 	}
 }
+
+// All output can be read in pages, and a result that leaves some out links to the first one.
+func TestAllOutputIsAResourceInPages(t *testing.T) {
+	for version, links := range map[string]int{"2025-11-25": 1, "2025-03-26": 0} {
+		p := dial(t, Options{})
+		p.greet(version, "{}")
+		const line, lines = "é is a line\n", 90_000
+		p.call(1, "exec_command", fmt.Sprintf(`{"cmd":"yes 'é is a line' | head -n %d","yield_time_ms":30000}`, lines))
+		m := p.answer("1")
+		if len(m.Result.Content) != 1+links {
+			t.Fatalf("%s: %d parts", version, len(m.Result.Content))
+		}
+		if links == 0 {
+			continue
+		}
+		var all strings.Builder
+		n := 2
+		for next, more := any(m.Result.Content[1].URI), true; more; n++ {
+			p.send(`{"jsonrpc":"2.0","id":%d,"method":"resources/read","params":{"uri":%q}}`, n, next)
+			page := p.answer(fmt.Sprint(n)).Result
+			all.WriteString(page.Contents[0].Text)
+			if total, is := page.Meta[totalKey].(float64); !is || int(total) != lines*len(line) || len(page.Contents[0].Text) > resourceTail {
+				t.Fatalf("%v: %d bytes, %v", next, len(page.Contents[0].Text), page.Meta)
+			}
+			next, more = page.Meta[nextKey]
+		}
+		if all.String() != strings.Repeat(line, lines) {
+			t.Errorf("%d bytes of %d in %d pages", all.Len(), lines*len(line), n-2)
+		}
+		first := strings.TrimSuffix(m.Result.Content[1].URI, "0")
+		for _, wrong := range []string{first + "-1", first + "01", first + "99999999", first, "execbus://processes/1/output/0"} {
+			n++
+			p.send(`{"jsonrpc":"2.0","id":%d,"method":"resources/read","params":{"uri":%q}}`, n, wrong)
+			if answer := p.answer(fmt.Sprint(n)); answer.Error == nil {
+				t.Errorf("%s is a page", wrong)
+			}
+		}
+	}
+}

@@ -63,10 +63,15 @@ type UpdateEnvironment struct {
 // process is remembered. It is answered with an *OutputPage or an *Error; ErrOutputUnretained names the ranges that can be read.
 type ReadOutput struct {
 	Process ProcessID `json:"process"`
-	// Exactly one of the three says where to begin: at a byte, behind a chunk, or so many bytes before the end.
+	// Exactly one of the four says where to begin: at a byte, behind a chunk, so many bytes before the end, or at a line. Lines are
+	// counted from 1, or from the end: -1 is the last one. Output that was lost on its way does not count. A Grep without one
+	// begins with the first byte, and cannot begin behind a chunk.
 	Offset   *int64  `json:"offset,omitempty"`
 	AfterSeq *uint64 `json:"afterSeq,omitempty"`
 	Tail     int     `json:"tail,omitempty"`
+	Line     *int64  `json:"line,omitempty"`
+	// Grep answers with lines instead of chunks.
+	Grep *Grep `json:"grep,omitempty"`
 	// Max bounds the bytes of the answer; zero means MaxRead, which is also the most.
 	Max int `json:"max,omitempty"`
 	// Wait is how long to wait for output if there is none yet behind Offset or AfterSeq; at most MaxReadWait. The end of
@@ -77,13 +82,46 @@ type ReadOutput struct {
 	SkipLost bool `json:"skipLost,omitempty"`
 }
 
+// Most is the bound on the bytes of the answer.
+func (m ReadOutput) Most() int {
+	if m.Max <= 0 || m.Max > MaxRead {
+		return MaxRead
+	}
+	return m.Max
+}
+
+// Grep finds lines in remembered output. A search skips what is not kept, and the answer says how much that is.
+type Grep struct {
+	// Pattern is a regular expression (RE2) of at most MaxPattern bytes. It is compared with each line without its end (\n or \r\n). A
+	// line of more than MaxGrepLine bytes is several lines to it, and so is one with a gap in it.
+	Pattern string `json:"pattern"`
+	// Before and After are how many lines around a matching one are answered, at most MaxGrepContext each.
+	Before int `json:"before,omitempty"`
+	After  int `json:"after,omitempty"`
+	// Matches bounds the matching lines of one answer; zero means MaxGrepMatches, which is also the most.
+	Matches int `json:"matches,omitempty"`
+	// Bytes bounds how much is searched; zero means all there is.
+	Bytes int64 `json:"bytes,omitempty"`
+}
+
+// Bounds of a Grep.
+const (
+	MaxGrepMatches = 1000
+	MaxGrepContext = 100
+	// MaxGrepShown is how much of a line is answered, in bytes, and MaxGrepLine how much of one is compared as a whole.
+	MaxGrepShown = 4 << 10
+	MaxGrepLine  = 256 << 10
+	// MaxGrepTime is how long one search goes on before it answers with what it has found. The next one continues at Next.
+	MaxGrepTime = 10 * time.Second
+)
+
 // MaxReadWait is the longest wait of a ReadOutput.
 const MaxReadWait = 300 * time.Second
 
 // MaxRead is the most that one ReadOutput returns, in bytes.
 const MaxRead = 1 << 20
 
-// OutputPage is a stretch of remembered output.
+// OutputPage is a part of remembered output.
 type OutputPage struct {
 	Chunks []OutputChunk `json:"chunks"`
 	// Total is the number of bytes of output so far, and LastSeq is the number of the newest chunk.
@@ -95,8 +133,21 @@ type OutputPage struct {
 	// see ReadOutput.SkipLost.
 	Missed       int64  `json:"missed,omitempty"`
 	MissedChunks uint64 `json:"missedChunks,omitempty"`
+	// Lines are the lines that a Grep has found, with those around them, in their order. Next is where the search ended: another one that
+	// begins there misses nothing. Missed counts the bytes before Next that are not kept and were not searched.
+	Lines []OutputLine `json:"lines,omitempty"`
+	Next  int64        `json:"next,omitempty"`
 	// Ended says that no more output will come.
 	Ended bool `json:"ended"`
+}
+
+// OutputLine is a line of remembered output, without its end.
+type OutputLine struct {
+	Offset int64  `json:"offset"`
+	Number int64  `json:"number,omitempty"` // counted from 1; zero if it is not known, because output before it is not kept
+	Match  bool   `json:"match,omitempty"`  // it is one that matches, not one around it
+	Bytes  []byte `json:"bytes"`            // at most MaxGrepShown
+	Cut    int64  `json:"cut,omitempty"`    // so many bytes of it are missing here
 }
 
 // OutputChunk is an OutputDelta as it is remembered; the first and the last of a page may be parts.

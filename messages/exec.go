@@ -94,6 +94,10 @@ type Result struct {
 	Output  []byte `json:"output"`
 	Head    int    `json:"head,omitempty"`
 	Omitted int64  `json:"omitted,omitempty"`
+	// OmittedAt is the offset of the first of the omitted bytes in the output of the process. OmittedKept says that all of them can be
+	// read, with a ReadOutput.
+	OmittedAt   int64 `json:"omittedAt,omitempty"`
+	OmittedKept bool  `json:"omittedKept,omitempty"`
 	// MaxOutputTokens bounds the output in OutputText, and so does MaxOutputBytes if it is not nil.
 	MaxOutputTokens int  `json:"maxOutputTokens"`
 	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 )
 
@@ -85,9 +86,46 @@ func (m Poll) Check() error {
 // Check returns an error for a number that its field cannot have.
 func (m Terminate) Check() error { return notNegative("terminate", number("grace", m.Grace)) }
 
-// Check returns an error for a number that its field cannot have.
+// Check returns an error for a number that its field cannot have, for a read that says twice where to begin, and for a pattern that cannot
+// be used. A read that does not say where to begin is refused by its receiver.
 func (m ReadOutput) Check() error {
-	return notNegative("read", number("offset", m.Offset), number("tail", &m.Tail), number("max", &m.Max), number("wait", &m.Wait))
+	if err := notNegative("read", number("offset", m.Offset), number("tail", &m.Tail), number("max", &m.Max), number("wait", &m.Wait)); err != nil {
+		return err
+	}
+	begins := 0
+	for _, says := range []bool{m.Offset != nil, m.AfterSeq != nil, m.Tail > 0, m.Line != nil} {
+		if says {
+			begins++
+		}
+	}
+	switch {
+	case begins > 1:
+		return &Error{Code: ErrInvalidRequest, Op: "read", Subject: m.Process.String(),
+			Detail: "it says more than once where to begin; give an offset, a chunk, a line, or a number of bytes at the end",
+			Hint:   "set one of Offset, AfterSeq, Tail and Line"}
+	case m.Line != nil && *m.Line == 0:
+		return contradiction("read", "line", "there is no line 0; lines are counted from 1, or from -1 at the end")
+	case m.Grep == nil:
+		return nil
+	case m.AfterSeq != nil:
+		return contradiction("read", "afterSeq", "a search cannot begin behind a chunk; give an offset, a line, or a number of bytes at the end")
+	case m.Wait > 0:
+		return contradiction("read", "wait", "a search does not wait for output; wait for a pattern instead, or leave this out")
+	}
+	return m.Grep.check()
+}
+
+func (g *Grep) check() error {
+	switch {
+	case g.Pattern == "":
+		return contradiction("read", "pattern", "it is empty; name what to look for")
+	case len(g.Pattern) > MaxPattern:
+		return contradiction("read", "pattern", fmt.Sprintf("it has %d bytes; use at most %d", len(g.Pattern), MaxPattern))
+	}
+	if err := compiles("read", g.Pattern); err != nil {
+		return err
+	}
+	return notNegative("read", number("before", &g.Before), number("after", &g.After), number("matches", &g.Matches), number("bytes", &g.Bytes))
 }
 
 func yieldWithoutEnd(op string) error {

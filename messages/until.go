@@ -109,6 +109,17 @@ func (u *Until) check(op string) error {
 }
 
 func checkPattern(op, pattern string) error {
+	if err := compiles(op, pattern); err != nil {
+		return err
+	}
+	if pattern != "" && regexp.MustCompile(pattern).MatchString("") {
+		return contradiction(op, "pattern", "it matches nothing at all, so it would always be met; name some text")
+	}
+	return nil
+}
+
+// compiles returns an error for a pattern that is none, or that is too large.
+func compiles(op, pattern string) error {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return contradiction(op, "pattern", err.Error()+"; write a regular expression as RE2 reads it")
@@ -116,9 +127,6 @@ func checkPattern(op, pattern string) error {
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil || len(program.Inst) > maxPatternSize {
 		return contradiction(op, "pattern", "it is too large; repeat less in it")
-	}
-	if pattern != "" && regexp.MustCompile(pattern).MatchString("") {
-		return contradiction(op, "pattern", "it matches nothing at all, so it would always be met; name some text")
 	}
 	return nil
 }

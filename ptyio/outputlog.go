@@ -113,13 +113,33 @@ func (l *OutputLog) Ranges() []Range {
 	return ranges
 }
 
+// HeadEnd is the offset behind the bytes at the beginning that are always kept.
+func (l *OutputLog) HeadEnd() int64 { return l.head.end }
+
+// Has reports whether the byte at an offset is retained.
+func (l *OutputLog) Has(offset int64) bool {
+	end, ok := l.retainedUntil(offset)
+	return ok && offset < end
+}
+
+// HasChunk reports whether the first byte of a chunk is retained.
+func (l *OutputLog) HasChunk(seq uint64) bool {
+	from, known := l.startOf(seq)
+	return known && l.Has(from)
+}
+
+// Bytes copies retained bytes, from one offset to another.
+func (l *OutputLog) Bytes(from, to int64) []byte {
+	return l.appendBytes(make([]byte, 0, to-from), from, to)
+}
+
 // ReadAt returns up to limit bytes from offset on, in at most MaxReadChunks chunks. It stops before a hole. The first and
 // the last chunk may be incomplete. At offset Total it returns no chunks and no error. For an offset that is not retained
 // it returns a *messages.Error of messages.ErrOutputUnretained whose sentence names the retained ranges.
 func (l *OutputLog) ReadAt(offset int64, limit int) ([]Chunk, error) {
 	end, ok := l.retainedUntil(offset)
 	if !ok {
-		return nil, l.unretained(fmt.Sprintf("at offset %d", offset), offset > l.total)
+		return nil, l.Unretained(fmt.Sprintf("at offset %d", offset), offset > l.total, l.Ranges())
 	}
 	if offset == end || limit <= 0 {
 		return nil, nil
@@ -158,7 +178,7 @@ func (l *OutputLog) ReadAfter(seq uint64, limit int) ([]Chunk, error) {
 	from, known := l.startOf(seq + 1)
 	end, ok := l.retainedUntil(from)
 	if seq > l.last || !known || !ok {
-		return nil, l.unretained(fmt.Sprintf("after chunk %d", seq), seq > l.LastSeq())
+		return nil, l.Unretained(fmt.Sprintf("after chunk %d", seq), seq > l.LastSeq(), l.Ranges())
 	}
 	to := min(l.endOf(seq+1), end)
 	for next := seq + 2; to < end && next-seq <= MaxReadChunks; next++ {
@@ -224,13 +244,14 @@ func (l *OutputLog) retainedUntil(offset int64) (end int64, ok bool) {
 	}
 }
 
-// unretained is the error for output that cannot be read, because it is not kept any more or because it does not exist yet.
-func (l *OutputLog) unretained(what string, ahead bool) error {
+// Unretained is the error for output that cannot be read, because it is not kept any more or, if ahead says so, because it does not exist
+// yet. The ranges are what can be read.
+func (l *OutputLog) Unretained(what string, ahead bool, ranges []Range) error {
 	state, kept := "this output is not kept", "nothing is kept"
 	if ahead {
 		state = fmt.Sprintf("there is none yet, only %d bytes in %d chunks so far", l.total, l.LastSeq())
 	}
-	if ranges := l.Ranges(); len(ranges) > 0 {
+	if len(ranges) > 0 {
 		names := make([]string, len(ranges))
 		for i, r := range ranges {
 			names[i] = r.String()

@@ -50,7 +50,7 @@ func (s *Set) outcome(r *messages.Result, a arguments) Answer {
 		whole.MaxOutputTokens, whole.MaxOutputBytes = unread, nil
 		o.Output = whole.OutputText()
 	}
-	return Answer{Text: Text(r), Structured: o, Process: r.Process, Running: r.Running}
+	return Answer{Text: Text(r), Structured: o, Process: r.Process, Running: r.Running, MoreKept: r.OmittedKept}
 }
 
 // Text is a result as a model reads it: one line with the state of the process, further lines if there is more to

@@ -35,9 +35,22 @@ func TestReadOutput(t *testing.T) {
 	if answer := call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d,"offset":1000000}`, id)); answer.Err == nil || answer.Err.Code != messages.ErrOutputUnretained {
 		t.Errorf("after the end: %+v", answer)
 	}
-	if r := read(`,"pattern":"^(7|MA.*|.*99)$"`); len(r.Matches) != 22 || r.Matches[0] != (tools.Match{Offset: 12, Line: "7"}) ||
-		r.Matches[21] != (tools.Match{Offset: total - 5, Line: "MARK"}) || r.Output != "" {
+	if r := read(`,"pattern":"^(7|MA.*|.*99)$"`); len(r.Matches) != 22 || r.Matches[0] != (tools.Match{Offset: 12, Number: 7, Line: "7"}) ||
+		r.Matches[21] != (tools.Match{Offset: total - 5, Number: 2001, Line: "MARK"}) || r.Output != "" {
 		t.Errorf("a pattern: %+v", r)
+	}
+	if r := read(`,"line":7,"length":4`); r.Output != "7\n8\n" || r.Offset != 12 {
+		t.Errorf("a line: %+v", r)
+	}
+	if r := read(`,"pattern":"MARK","before":2,"after":1,"line":1000`); len(r.Matches) != 3 ||
+		r.Matches[0] != (tools.Match{Offset: total - 15, Number: 1999, Line: "1999", Around: true}) || r.Matches[2].Around || r.NextOffset != total {
+		t.Errorf("a pattern with lines around it: %+v", r)
+	}
+	for argument, says := range map[string]string{`,"line":0`: "no line 0", `,"line":1,"offset":1`: "cannot be combined", `,"line":1,"tail":1`: "cannot be combined",
+		`,"offset":1000000,"pattern":"x"`: "there is none yet", `,"line":9000`: "there is none"} {
+		if answer := call(t, set, "read_output", fmt.Sprintf(`{"session_id":%d%s}`, id, argument)); answer.Err == nil || !strings.Contains(answer.Text, says) {
+			t.Errorf("%s: %+v", argument, answer)
+		}
 	}
 	r := read(`,"pattern":"1"`)
 	if len(r.Matches) != 200 || r.NextOffset >= total {

@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"regexp"
@@ -16,6 +15,9 @@ const (
 	argLength  = "length"
 	argTail    = "tail"
 	argPattern = "pattern"
+	argLine    = "line"
+	argBefore  = "before"
+	argAfter   = "after"
 )
 
 // The result of one read_output.
@@ -37,44 +39,63 @@ type Reading struct {
 	MissedBytes int64  `json:"missed_bytes,omitempty"`
 	Ended       bool   `json:"ended"`
 	Output      string `json:"output"`
-	// Matches are the lines that match the pattern; Output is then empty.
+	// Matches are the lines that match the pattern, and those around them; Output is then empty.
 	Matches []Match  `json:"matches,omitempty"`
 	Notes   []string `json:"notes,omitempty"`
 }
 
-// Match is a line of output with the offset of its first byte.
+// Match is a line of output with the offset of its first byte, and its number, if that is known.
 type Match struct {
 	Offset int64  `json:"offset"`
+	Number int64  `json:"number,omitempty"`
 	Line   string `json:"line"`
+	Around bool   `json:"around,omitempty"` // it does not match, but stands before or behind a line that does
 }
 
 func readOutput() tool {
 	number, line := map[string]any{"type": "number"}, map[string]any{"type": "string"}
 	return tool{Tool: Tool{Name: "read_output", Title: "Read remembered output", ReadOnly: true, Description: fmt.Sprintf(
 		"Reads the output of a process again, also for a while after its end, and takes nothing from write_stdin. "+
-			"Say where with offset or tail; otherwise it begins with the first byte. At most %d bytes are returned, or %d lines that match a pattern.", mostRead, mostMatches)},
+			"Say where with offset, line or tail; otherwise it begins with the first byte. At most %d bytes are returned, or %d lines that match a pattern.", mostRead, mostMatches)},
 		parameters: []parameter{
 			sessionID,
 			{name: argOffset, kind: whole, about: "The first byte to read, counted from the start of the process."},
 			{name: argLength, kind: whole, about: fmt.Sprintf("How many bytes to read, or to search. Default: %d, or everything with a pattern.", defaultRead)},
 			{name: argTail, kind: whole, about: "Read the last bytes, this many, instead. Not with offset."},
+			{name: argLine, kind: whole, about: "The first line to read, counted from 1, instead of an offset."},
 			{name: argPattern, kind: text, about: "Return only lines that match this regular expression (RE2), with their offsets."},
+			{name: argBefore, kind: whole, about: fmt.Sprintf("With a pattern: how many lines to return before each match, up to %d.", messages.MaxGrepContext)},
+			{name: argAfter, kind: whole, about: "With a pattern: how many lines to return after each match."},
 		},
 		output: closed(map[string]any{
 			"session_id": number, "offset": number, "next_offset": number, "total_bytes": number, "missed_bytes": number,
 			"ended": map[string]any{"type": "boolean"}, "output": line,
-			"matches": map[string]any{"type": "array", "items": closed(map[string]any{"offset": number, "line": line}, "offset", "line")},
+			"matches": map[string]any{"type": "array", "items": closed(map[string]any{"offset": number, "number": number, "line": line,
+				"around": map[string]any{"type": "boolean"}}, "offset", "line")},
 		}, "session_id", "offset", "next_offset", "total_bytes", "ended", "output"),
 		run: runRead}
 }
 
 func runRead(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answer {
-	if a.has(argOffset) && a.has(argTail) {
-		return misread(wrong("read_output", argTail, "it cannot be combined with offset; leave one of them out"))
+	begins := 0
+	for _, name := range []string{argOffset, argTail, argLine} {
+		if a.has(name) {
+			begins++
+		}
 	}
-	pattern, err := compile(a.text(argPattern))
-	if err != nil {
-		return misread(err)
+	pattern := a.text(argPattern)
+	switch {
+	case begins > 1 && a.has(argTail):
+		return misread(wrong("read_output", argTail, "it cannot be combined with offset or line; leave one of them out"))
+	case begins > 1:
+		return misread(wrong("read_output", argLine, "it cannot be combined with offset; leave one of them out"))
+	case a.has(argLine) && a.number(argLine) == 0:
+		return misread(wrong("read_output", argLine, "there is no line 0; lines are counted from 1"))
+	case pattern != "":
+		if _, err := regexp.Compile(pattern); err != nil {
+			return misread(wrong("read_output", argPattern, err.Error()))
+		}
+		return s.search(ctx, a, pattern)
 	}
 	length := defaultRead
 	switch {
@@ -82,49 +103,93 @@ func runRead(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answer
 		length = a.number(argLength)
 	case a.has(argTail):
 		length = a.number(argTail)
-	case pattern != nil:
-		length = maxWhole
 	}
-	if pattern == nil {
-		length = min(length, mostRead)
-	}
-	extent, err := s.extent(ctx, a, length)
+	extent, err := s.extent(ctx, a, min(length, mostRead))
 	if err != nil {
 		return failure("read_output", err)
 	}
-	return extent.answer(pattern, a.notes)
+	return extent.answer(a.notes)
 }
 
-// answer describes the content of an extent, or its matching lines.
-func (s *extent) answer(pattern *lineFilter, notes []string) Answer {
+// begin says where a read begins.
+func (a arguments) begin() messages.ReadOutput {
+	read := messages.ReadOutput{Process: a.process(), SkipLost: true}
+	switch {
+	case a.has(argTail):
+		read.Tail = max(a.number(argTail), 1)
+	case a.has(argLine):
+		read.Line = new(int64(a.number(argLine)))
+	default:
+		read.Offset = new(int64(a.number(argOffset)))
+	}
+	return read
+}
+
+// answer describes the content of an extent.
+func (s *extent) answer(notes []string) Answer {
 	r := Reading{SessionID: int(s.process), Offset: s.from, NextOffset: s.next(), TotalBytes: s.total, MissedBytes: s.missed, Ended: s.ended, Notes: notes}
-	var b strings.Builder
-	fmt.Fprintf(&b, "Bytes %d to %d of %d", r.Offset, r.NextOffset, r.TotalBytes)
+	b := r.heading("before them")
+	r.Output = s.text()
+	fmt.Fprintf(b, "\nOutput:\n%s", r.Output)
+	return Answer{Text: b.String(), Structured: r}
+}
+
+// heading says which bytes it is about, and how many are missing where.
+func (r *Reading) heading(where string) *strings.Builder {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "Bytes %d to %d of %d", r.Offset, r.NextOffset, r.TotalBytes)
 	if r.Ended {
 		b.WriteString(", and nothing will follow")
 	}
 	if r.MissedBytes > 0 {
-		fmt.Fprintf(&b, "\n%d bytes before them are not kept any more", r.MissedBytes)
+		fmt.Fprintf(b, "\n%d bytes %s are not kept any more", r.MissedBytes, where)
 	}
-	if pattern == nil {
-		r.Output = s.text()
-		fmt.Fprintf(&b, "\nOutput:\n%s", r.Output)
-		return Answer{Text: b.String(), Structured: r}
+	return b
+}
+
+// search answers with the lines that match a pattern.
+func (s *Set) search(ctx context.Context, a arguments, pattern string) Answer {
+	read := a.begin()
+	read.Max = mostRead
+	read.Grep = &messages.Grep{Pattern: pattern, Before: a.number(argBefore), After: a.number(argAfter), Matches: mostMatches, Bytes: int64(a.number(argLength))}
+	page, err := s.session.Read(ctx, read)
+	if err != nil {
+		return failure("read_output", err)
 	}
-	matches, next := pattern.apply(s)
-	r.Matches, r.NextOffset = matches, next
-	fmt.Fprintf(&b, "\nMatching lines: %d", len(matches))
-	if next < s.next() {
-		fmt.Fprintf(&b, " (there may be more from offset %d on)", next)
+	r := Reading{SessionID: int(read.Process), NextOffset: page.Next, TotalBytes: page.Total, MissedBytes: page.Missed, Ended: page.Ended, Notes: a.notes}
+	end := page.Total
+	switch {
+	case read.Offset != nil:
+		r.Offset = min(*read.Offset, page.Next)
+	case read.Tail > 0:
+		r.Offset = max(page.Total-int64(read.Tail), 0)
+	case len(page.Lines) > 0:
+		r.Offset = page.Lines[0].Offset
 	}
-	for _, m := range matches {
-		fmt.Fprintf(&b, "\n%d: %s", m.Offset, m.Line)
+	if read.Offset != nil && a.has(argLength) {
+		end = min(end, *read.Offset+read.Grep.Bytes)
 	}
+	matches := 0
+	var lines strings.Builder
+	for _, line := range page.Lines {
+		shown, mark := strings.ToValidUTF8(string(line.Bytes[:min(len(line.Bytes), maxLine)]), "\uFFFD"), '-'
+		if line.Match {
+			matches, mark = matches+1, ':'
+		}
+		fmt.Fprintf(&lines, "\n%d%c %s", line.Offset, mark, shown)
+		r.Matches = append(r.Matches, Match{Offset: line.Offset, Number: line.Number, Line: shown, Around: !line.Match})
+	}
+	b := r.heading("of them")
+	fmt.Fprintf(b, "\nMatching lines: %d", matches)
+	if page.Next < end {
+		fmt.Fprintf(b, " (there may be more from offset %d on)", page.Next)
+	}
+	b.WriteString(lines.String())
 	return Answer{Text: b.String(), Structured: r}
 }
 
-// mostSearched bounds the bytes that one read_output looks at: more than a process's log keeps.
-const mostSearched = 4 << 20
+// maxLine bounds how much of a matching line is returned, in bytes.
+const maxLine = 2000
 
 // extent is output without a gap.
 type extent struct {
@@ -143,12 +208,8 @@ func (s *extent) text() string { return strings.ToValidUTF8(string(s.bytes), "\u
 // another extent.
 func (s *Set) extent(ctx context.Context, a arguments, length int) (*extent, error) {
 	r := &extent{process: a.process()}
-	read := messages.ReadOutput{Process: r.process, SkipLost: true, Max: min(max(length, 1), messages.MaxRead)}
-	if a.has(argTail) {
-		read.Tail = max(min(a.number(argTail), messages.MaxRead), 1)
-	} else {
-		read.Offset = new(int64(a.number(argOffset)))
-	}
+	read := a.begin()
+	read.Max = max(length, 1)
 	for first := true; ; first = false {
 		page, err := s.session.Read(ctx, read)
 		if err != nil {
@@ -165,7 +226,7 @@ func (s *Set) extent(ctx context.Context, a arguments, length int) (*extent, err
 			}
 			r.bytes = append(r.bytes, chunk.Bytes...)
 		}
-		if length = min(length, mostSearched); len(r.bytes) >= length {
+		if len(r.bytes) >= length {
 			r.bytes = r.bytes[:length]
 			return r, nil
 		}
@@ -186,40 +247,4 @@ func begin(page *messages.OutputPage, asked *int64) int64 {
 	default:
 		return page.Total
 	}
-}
-
-// lineFilter finds lines.
-type lineFilter struct{ expression *regexp.Regexp }
-
-// compile makes a filter; nil if there is no pattern.
-func compile(pattern string) (*lineFilter, error) {
-	if pattern == "" {
-		return nil, nil
-	}
-	expression, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, wrong("read_output", argPattern, err.Error())
-	}
-	return &lineFilter{expression}, nil
-}
-
-// maxLine bounds how much of a matching line is returned, in bytes.
-const maxLine = 2000
-
-// apply returns the first matching lines, within the bound of one answer, and where the search continues.
-func (f *lineFilter) apply(s *extent) (matches []Match, next int64) {
-	at, room := s.from, mostRead
-	for line := range bytes.Lines(s.bytes) {
-		trimmed := bytes.TrimRight(line, "\r\n")
-		if f.expression.Match(trimmed) {
-			shown := trimmed[:min(len(trimmed), maxLine)]
-			if len(matches) == mostMatches || len(shown) > room {
-				return matches, at
-			}
-			room -= len(shown)
-			matches = append(matches, Match{Offset: at, Line: strings.ToValidUTF8(string(shown), "\uFFFD")})
-		}
-		at += int64(len(line))
-	}
-	return matches, at
 }

@@ -48,6 +48,8 @@ type Answer struct {
 	// it.
 	Process messages.ProcessID
 	Running bool
+	// MoreKept says that output which the process's buffer had no room for was left out, and can be read.
+	MoreKept bool
 }
 
 // Call is a tool call that has begun.

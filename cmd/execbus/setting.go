@@ -11,6 +11,7 @@ import (
 	"github.com/execbus/execbus/execserver"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/hosts"
+	"github.com/execbus/execbus/spool"
 	"github.com/execbus/execbus/tools"
 )
 
@@ -55,6 +56,9 @@ type config struct {
 	listen, tlsCert, tlsKey, clientCA          string
 	fileRoots                                  []string
 	maxProcesses                               int
+	keepOutput                                 *bool // nil: not said
+	keepsByDefault                             bool  // it is on because nothing was said
+	outputQuota, outputTotal                   int64
 }
 
 // settings are all settings, in the order of the help.
@@ -110,6 +114,19 @@ var settings = []setting{
 		set: yes(func(c *config) *bool { return &c.check })},
 	{name: "json", commands: "run patch", once: true, meaning: "print JSON: run prints events instead of the output, one object a line, with output in base64, and patch one object",
 		set: yes(func(c *config) *bool { return &c.json })},
+	{name: "keep-output", commands: "mcp run", negated: true, initial: "on for mcp, where you have a home directory, and off for run",
+		meaning: "keep all output of commands in ~/.local/state/execbus: mcp in files without names, until the commands are forgotten, so that read_output finds what is too much for memory; " +
+			"run in a file in kept, which it names in the end",
+		set: one(func(c *config, value string) error {
+			on, err := truth(value)
+			c.keepOutput = &on
+			return err
+		})},
+	{name: "output-quota", commands: "mcp run", value: "BYTES", initial: "1G",
+		meaning: "how much is kept of the output of one command: beyond it, not the middle. BYTES may end in K, M or G",
+		set:     one(func(c *config, value string) error { return setQuota(&c.outputQuota, value) })},
+	{name: "output-total", commands: "mcp run", value: "BYTES", initial: "8G", meaning: "how much is kept of the output of all commands; the oldest gives way",
+		set: one(func(c *config, value string) error { return setQuota(&c.outputTotal, value) })},
 	{name: "no-login-shell", commands: "mcp", meaning: "do not run scripts in login shells, and refuse calls that ask for one",
 		set: yes(func(c *config) *bool { return &c.noLoginShell })},
 	{name: "hide-shell", commands: "mcp", meaning: "do not let calls choose the shell", set: yes(func(c *config) *bool { return &c.hideShell })},
@@ -273,6 +290,16 @@ func setLimit(l *messages.Limits, text string) error {
 		return fmt.Errorf("%q is not a value for the limit %s", value, name)
 	}
 	return l.Check()
+}
+
+// setQuota sets a bound on kept output.
+func setQuota(quota *int64, value string) error {
+	n, err := size(value)
+	if err != nil || n < spool.LeastPerProcess {
+		return fmt.Errorf("%q is no size for kept output; use %dK or more, such as 500M", value, spool.LeastPerProcess>>10)
+	}
+	*quota = n
+	return nil
 }
 
 // size reads a number of bytes.

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/internal/follow"
+	"github.com/execbus/execbus/internal/own"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -78,7 +80,13 @@ func (c *config) start(std streams) (*execbus.Runtime, error) {
 	if err != nil {
 		self = "" // the one in PATH
 	}
-	rt, err := execbus.Start(execbus.Options{Rules: all, AmendmentFile: amendments, Program: self})
+	options := execbus.Options{Rules: all, AmendmentFile: amendments, Program: self, Spool: c.spool()}
+	rt, err := execbus.Start(options)
+	if known, is := errors.AsType[*messages.Error](err); is && strings.HasPrefix(known.Subject, "Spool.") && c.keepsByDefault {
+		fmt.Fprintln(std.err, "execbus: only the newest output of commands is kept, because there is no place for all of it:", messages.Visible(err.Error()))
+		options.Spool = execbus.SpoolOptions{}
+		rt, err = execbus.Start(options)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +99,14 @@ func (c *config) start(std streams) (*execbus.Runtime, error) {
 	}
 	fmt.Fprintln(std.err, "execbus: a rule file is ignored because of an error:", messages.Visible(wrong.Error()))
 	return rt, nil
+}
+
+// spool says where all output is kept, if it is.
+func (c *config) spool() execbus.SpoolOptions {
+	if c.keepOutput == nil || !*c.keepOutput {
+		return execbus.SpoolOptions{}
+	}
+	return execbus.SpoolOptions{Dir: own.Output(), PerProcess: c.outputQuota, Total: c.outputTotal}
 }
 
 // shutdownTime bounds the shutdown of everything.

@@ -3,6 +3,7 @@
 //
 //	dirs, files := own.Files()   // settings and state: the directories, and files elsewhere
 //	dir := own.Patches()         // the journals of patches; empty if the user has no home
+//	dir = own.Output()           // the same for the output of processes
 //
 // # What you must not assume
 //
@@ -44,10 +45,18 @@ func Files() (dirs, files []string) {
 }
 
 // Patches is the directory for the journals of patches.
-func Patches() string {
+func Patches() string { return stateOf("patches") }
+
+// Output is the directory for files with the output of processes.
+func Output() string { return stateOf("output") }
+
+// Kept is the directory for output that a person has asked to keep.
+func Kept() string { return stateOf("kept") }
+
+func stateOf(name string) string {
 	for _, variable := range []string{"XDG_STATE_HOME", "HOME"} {
 		if dir := os.Getenv(variable); filepath.IsAbs(dir) {
-			return filepath.Join(dir, state[variable], "patches")
+			return filepath.Join(dir, state[variable], name)
 		}
 	}
 	return ""

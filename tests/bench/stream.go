@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -28,6 +29,10 @@ func streamRows() []row {
 		{name: "echo-session", about: "17 bytes to cat on a raw PTY and back, by Session.Write and a lossless subscription",
 			metrics: []metric{{name: "median", judge: atMost, limit: 1.5}, tail}, open: echoes},
 		{name: "flood-session", about: "64 MiB through a PTY by Session.Exec and polls", metrics: floodMetrics(metric{}), open: sessionFloods},
+		{name: "flood-spool", about: "the same with all output in a file, compared with a session that keeps it in memory",
+			metrics: floodMetrics(metric{judge: atLeast, limit: 0.85}), open: spoolFloods},
+		{name: "grep-spool", about: "one line in 200 MB of output in a file, by a pattern with a literal of 4 bytes and by one without; 500 and 20 MB/s",
+			metrics: []metric{{name: "literal", unit: milliseconds, judge: most, limit: 400}, {name: "other", of: "other", unit: milliseconds, judge: most, limit: 10_000}}, open: spoolGreps},
 	}
 }
 
@@ -236,10 +241,14 @@ func floodPair(ctx context.Context, bare, ours flood) pair {
 	return pair{bare: bare.loop, ours: ours.loop}
 }
 
-// sessionFloods polls until the end. It counts the bytes that it gets, and those that were dropped.
-func sessionFloods(ctx context.Context, s *scope) pair {
-	session := s.session()
-	return floodPair(ctx, bareFlood, func(ctx context.Context) (came int) {
+// sessionFloods compares a session with the bare way.
+func sessionFloods(_ context.Context, s *scope) pair {
+	return floodPair(context.Background(), bareFlood, polledFlood(s.session()))
+}
+
+// polledFlood polls until the end. It counts the bytes that it gets, and those that were dropped.
+func polledFlood(session *execbus.Session) flood {
+	return func(ctx context.Context) (came int) {
 		result := get(session.Exec(ctx, messages.ExecCommand{Argv: floodArgv(), TTY: true, Yield: new(messages.MaxYield)}))
 		for {
 			came += len(result.Output) + int(result.Omitted)
@@ -248,5 +257,45 @@ func sessionFloods(ctx context.Context, s *scope) pair {
 			}
 			result = get(session.Poll(ctx, messages.Poll{Process: result.Process, NoTimeout: true}))
 		}
-	})
+	}
+}
+
+// spooling is a session whose output goes to files.
+func (s *scope) spooling() *execbus.Session {
+	_, session := s.open(execbus.Options{Spool: execbus.SpoolOptions{Dir: filepath.Join(s.directory(), "output")}}, execbus.SessionOptions{})
+	return session
+}
+
+func spoolFloods(ctx context.Context, s *scope) pair {
+	polledFlood(s.session())(ctx) // the first one, which grows the buffers, does not count
+	return floodPair(ctx, polledFlood(s.session()), polledFlood(s.spooling()))
+}
+
+// spoolGreps searches output of a command that has printed 200 MB and waits.
+func spoolGreps(ctx context.Context, s *scope) pair {
+	const total = 2*99_999_999 + 11
+	session := s.spooling()
+	id := get(session.Start(ctx, messages.ExecCommand{OpenStdin: true, Argv: []string{"/bin/sh", "-c",
+		"seq 10000000 21111110; echo 'FAIL: here'; seq 21111111 32222221; read x"}})).ID()
+	for get(session.Read(ctx, messages.ReadOutput{Process: id, Tail: 1})).Total < total {
+		time.Sleep(restTime / 4)
+	}
+	search := func(ctx context.Context, pattern string) float64 {
+		began, found := time.Now(), 0
+		for at := int64(0); at < total; {
+			page := get(session.Read(ctx, messages.ReadOutput{Process: id, Offset: &at, Grep: &messages.Grep{Pattern: pattern}}))
+			if found += len(page.Lines); page.Missed != 0 {
+				must(fmt.Errorf("%d bytes are missing", page.Missed))
+			}
+			at = page.Next
+		}
+		if found != 1 {
+			must(fmt.Errorf("%d lines match %s", found, pattern))
+		}
+		return millis(time.Since(began))
+	}
+	return pair{ours: func(ctx context.Context, took series) {
+		took.add("", search(ctx, "^FAIL"))
+		took.add("other", search(ctx, "[A-Z]+:"))
+	}}
 }

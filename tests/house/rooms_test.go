@@ -36,14 +36,14 @@ var rooms = map[string][]string{
 	"patch":        {"messages", "policy/command"},
 
 	"network": {"messages", "policy/hosts"},
-
-	"view": {"messages"},
+	"spool":   {"messages"},
+	"view":    {"messages"},
 
 	// Each actor has a room of its own, which knows the others by their messages.
 	"actors/internal/system":   {"messages", "internal"},
 	"actors/internal/pattern":  {"messages"},
 	"actors/internal/output":   {"messages", "bus", "ptyio"},
-	"actors/internal/shared":   {"messages", "bus", "ptyio", "policy", "policy/command", "policy/hosts", "policy/rules", "internal"},
+	"actors/internal/shared":   {"messages", "actors/internal/output", "bus", "ptyio", "policy", "policy/command", "policy/hosts", "policy/rules", "internal"},
 	"actors/internal/protocol": {"messages", "bus", "ptyio", "policy", "policy/hosts", "policy/rules", "actors/internal/output", "actors/internal/shared"},
 	"actors/internal/approval": {"messages", "bus", "policy", "policy/hosts", "internal", "actors/internal/protocol", "actors/internal/shared", "actors/internal/system"},
 	"actors/internal/rulebook": {"policy/rules", "actors/internal/protocol", "actors/internal/system"},
@@ -54,9 +54,9 @@ var rooms = map[string][]string{
 	"actors/internal/session": {"messages", "bus", "ptyio", "policy", "policy/hosts", "policy/rules", "internal",
 		"actors/internal/process", "actors/internal/approval", "actors/internal/wait", "actors/internal/patching",
 		"actors/internal/protocol", "actors/internal/output", "actors/internal/shared", "actors/internal/system"},
-	"actors": {"messages", "ptyio", "actors/internal/session", "actors/internal/patching", "actors/internal/rulebook",
+	"actors": {"messages", "ptyio", "actors/internal/output", "actors/internal/session", "actors/internal/patching", "actors/internal/rulebook",
 		"actors/internal/protocol", "actors/internal/shared", "actors/internal/system"},
-	root:           {"messages", "bus", "ptyio", "sandbox", "policy", "policy/hosts", "policy/rules", "network", "patch", "patch/writer", "actors", "internal"},
+	root:           {"messages", "bus", "ptyio", "sandbox", "policy", "policy/hosts", "policy/rules", "network", "patch", "patch/writer", "spool", "actors", "internal"},
 	"internal":     {},
 	"tools":        {root, "messages"},
 	"mcp":          {root, "messages", "bus", "tools", "internal"},

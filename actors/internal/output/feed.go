@@ -40,6 +40,8 @@ func NewFeed(lost func(first, end int64), hold func(messages.Stream) func()) Fee
 	return f
 }
 
+var newline = []byte{'\n'}
+
 // Add adds a sink behind those that there are.
 func (f *Feed) Add(s sink) { f.sinks = append(f.sinks, s) }
 
@@ -94,6 +96,7 @@ func (f *Feed) emit(stream messages.Stream, delta []byte, credit *bus.Credit) {
 	for _, take := range f.sinks {
 		take(chunk, credits)
 	}
+	f.Lines += int64(bytes.Count(delta, newline))
 	if held {
 		before.cancel()
 		before.credit.Release()

@@ -1,6 +1,10 @@
 package output
 
 import (
+	"context"
+	"fmt"
+	"slices"
+
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -8,79 +12,123 @@ import (
 // Awaits reports whether there is no output yet after the position where a read begins.
 func (o *Output) Awaits(m messages.ReadOutput) bool {
 	switch {
-	case m.AfterSeq != nil && m.Offset == nil && m.Tail == 0:
+	case m.Grep != nil:
+		return false
+	case m.AfterSeq != nil:
 		return *m.AfterSeq == o.Log.LastSeq()
-	case m.Offset != nil && m.AfterSeq == nil && m.Tail == 0:
+	case m.Offset != nil:
 		return *m.Offset == o.Log.Total()
-	case m.Tail > 0 && m.Offset == nil && m.AfterSeq == nil:
-		return o.Log.Total() == 0
 	default:
-		return false // it is refused
+		return m.Tail > 0 && o.Log.Total() == 0
 	}
 }
 
-// Read answers a ReadOutput.
-func (o *Output) Read(m messages.ReadOutput, ended bool) any {
-	limit := m.Max
-	if limit <= 0 || limit > messages.MaxRead {
-		limit = messages.MaxRead
+// Read answers a ReadOutput from the log. Where that does not have it, or lines are asked for, a Lookup does. Missed counts bytes that an
+// earlier Lookup has skipped.
+func (o *Output) Read(m messages.ReadOutput, missed int64, ended bool) (reply any, lookup Lookup) {
+	if m.Line != nil || m.Grep != nil {
+		return o.lookup(m, missed, ended)
 	}
-	page := &messages.OutputPage{Ended: ended}
+	page := &messages.OutputPage{Missed: missed}
+	if m.SkipLost {
+		m, page.Missed, page.MissedChunks = o.skip(m, missed)
+	}
 	var chunks []ptyio.Chunk
 	var err error
 	switch {
-	case m.Offset != nil && m.AfterSeq == nil && m.Tail == 0:
-		chunks, page.Missed, err = o.readAt(*m.Offset, limit, m.SkipLost)
-	case m.AfterSeq != nil && m.Offset == nil && m.Tail == 0:
-		chunks, page.MissedChunks, err = o.readAfter(*m.AfterSeq, limit, m.SkipLost)
-	case m.Tail > 0 && m.Offset == nil && m.AfterSeq == nil:
-		wanted := min(int64(min(m.Tail, limit)), o.Log.Total())
-		chunks, err = o.Log.ReadAt(max(o.Log.Total()-wanted, o.tailStart()), limit)
+	case m.Offset != nil:
+		if !o.Log.Has(*m.Offset) && o.keeps(*m.Offset, *m.Offset+1) {
+			return o.lookup(m, page.Missed, ended)
+		}
+		chunks, err = o.Log.ReadAt(*m.Offset, m.Most())
+	case m.AfterSeq != nil:
+		if o.spooled(*m.AfterSeq + 1) {
+			return o.lookupAfter(m, page.MissedChunks, ended)
+		}
+		chunks, err = o.Log.ReadAfter(*m.AfterSeq, m.Most())
+	case m.Tail > 0:
+		total := o.Log.Total()
+		from := max(total-int64(min(m.Tail, m.Most())), o.tailStart())
+		if !o.Log.Has(from) && from < total {
+			m.Offset, m.Tail = &from, 0
+			return o.lookup(m, 0, ended)
+		}
+		chunks, err = o.Log.ReadAt(from, m.Most())
 	default:
-		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "read", Subject: m.Process.String(),
-			Detail: "it does not say where to begin, or says so twice; give an offset, a chunk, or a number of bytes at the end", Hint: "set one of Offset, AfterSeq and Tail"}
+		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "read", Subject: m.Process.String(), Detail: "it does not say where to begin; give an offset, a chunk, a line, or a number of bytes at the end",
+			Hint: "set one of Offset, AfterSeq, Tail and Line"}, nil
 	}
 	if err != nil {
-		return err
+		return o.unretained(m, err), nil
 	}
-	page.Total, page.LastSeq = o.Log.Total(), o.Log.LastSeq()
 	for _, c := range chunks {
 		page.Chunks = append(page.Chunks, messages.OutputChunk{Seq: c.Seq, Offset: c.Offset, Stream: c.Stream, Bytes: c.Bytes})
 	}
-	for _, r := range o.Log.Ranges() {
-		page.Retained = append(page.Retained, messages.OutputRange{First: r.First, End: r.End, FirstSeq: r.FirstSeq, EndSeq: r.EndSeq})
-	}
-	return page
+	o.Complete(page, ended)
+	return page, nil
 }
 
-// readAt reads from an offset. Output that is not kept any more is an error, or is skipped and counted.
-func (o *Output) readAt(offset int64, limit int, skip bool) ([]ptyio.Chunk, int64, error) {
-	chunks, err := o.Log.ReadAt(offset, limit)
-	if err == nil || !skip || offset < 0 || offset > o.Log.Total() {
-		return chunks, 0, err
+// unretained is the error of the log with what the file has, too.
+func (o *Output) unretained(m messages.ReadOutput, err error) error {
+	switch {
+	case o.file == nil:
+		return err
+	case m.Offset != nil:
+		return o.Log.Unretained(fmt.Sprintf("at offset %d", *m.Offset), *m.Offset > o.Log.Total(), o.ranges())
+	case m.AfterSeq != nil:
+		return o.Log.Unretained(fmt.Sprintf("after chunk %d", *m.AfterSeq), *m.AfterSeq > o.Log.LastSeq(), o.ranges())
+	default:
+		return err
 	}
-	chunks, missed := o.Log.ReadFrom(offset, limit)
-	return chunks, missed, nil
 }
 
-// readAfter reads the output after a chunk, as readAt does after an offset; it counts chunks.
-func (o *Output) readAfter(seq uint64, limit int, skip bool) ([]ptyio.Chunk, uint64, error) {
-	chunks, err := o.Log.ReadAfter(seq, limit)
-	if err == nil || !skip || seq > o.Log.LastSeq() {
-		return chunks, 0, err
-	}
-	for _, r := range o.Log.Ranges() {
-		if r.FirstSeq > seq+1 && r.FirstSeq < r.EndSeq {
-			chunks, err = o.Log.ReadAfter(r.FirstSeq-1, limit)
-			return chunks, r.FirstSeq - 1 - seq, err
+// spooled reports whether the file has the beginning of a chunk that the log does not have.
+func (o *Output) spooled(seq uint64) bool {
+	return o.file != nil && !o.Log.HasChunk(seq) &&
+		slices.ContainsFunc(o.file.Ranges(), func(r messages.OutputRange) bool { return r.FirstSeq <= seq && seq < r.EndSeq })
+}
+
+// lookupAfter is a lookup by chunk, which counts what is missed in chunks.
+func (o *Output) lookupAfter(m messages.ReadOutput, missed uint64, ended bool) (any, Lookup) {
+	reply, lookup := o.lookup(m, 0, ended)
+	return reply, func(ctx context.Context) any {
+		result := lookup(ctx)
+		if page, is := result.(*messages.OutputPage); is {
+			page.MissedChunks = missed
 		}
+		return result
 	}
-	return nil, o.Log.LastSeq() - seq, nil
 }
 
-// tailStart is where the newest retained stretch begins.
+// skip moves a read to where output is kept again, if the output at its beginning is not.
+func (o *Output) skip(m messages.ReadOutput, missed int64) (moved messages.ReadOutput, bytes int64, chunks uint64) {
+	ranges := o.ranges()
+	switch {
+	case m.Offset != nil && *m.Offset < o.Log.Total():
+		next := o.Log.Total()
+		for _, r := range slices.Backward(ranges) {
+			if *m.Offset < r.End {
+				next = max(r.First, *m.Offset)
+			}
+		}
+		missed += next - *m.Offset
+		m.Offset = &next
+	case m.AfterSeq != nil && *m.AfterSeq < o.Log.LastSeq():
+		next := o.Log.LastSeq() + 1
+		for _, r := range slices.Backward(ranges) {
+			if *m.AfterSeq+1 < r.EndSeq && r.FirstSeq < r.EndSeq {
+				next = max(r.FirstSeq, *m.AfterSeq+1)
+			}
+		}
+		chunks = next - (*m.AfterSeq + 1)
+		m.AfterSeq = new(next - 1)
+	}
+	return m, missed, chunks
+}
+
+// tailStart is where the newest range begins that can be read.
 func (o *Output) tailStart() int64 {
-	if ranges := o.Log.Ranges(); len(ranges) > 0 {
+	if ranges := o.ranges(); len(ranges) > 0 {
 		return ranges[len(ranges)-1].First
 	}
 	return 0

@@ -38,6 +38,7 @@ type call struct {
 	seen   int64               // the output that there was then, in bytes
 	write  *write              // of a writeCall
 	read   messages.ReadOutput // of a readCall
+	looks  func()              // of a readCall that is being looked up: ends that
 	op     string              // of a jobCall, for errors
 	// Of a waitCall: which item of its wait it is, and whether the wait knows that nothing is met yet.
 	item        int
@@ -90,6 +91,9 @@ func (p *process) answer(c *call, reply any) {
 	}
 	c.clock.stop()
 	c.until.stop()
+	if c.looks != nil {
+		c.looks()
+	}
 	p.calls = slices.Delete(p.calls, i, i+1)
 	p.reply(c.Caller, reply)
 	if c.write != nil {
@@ -114,7 +118,9 @@ func (p *process) finish(c *call) {
 	case runCall:
 		p.answer(c, p.run.result(p))
 	case readCall:
-		p.answer(c, p.page(c.read))
+		if c.looks == nil { // otherwise its answer is on the way
+			p.page(c, c.read, 0)
+		}
 	case waitCall:
 		p.answer(c, p.wakeup(c))
 	default:
@@ -254,6 +260,16 @@ func (p *process) answerEnd(record *messages.EndRecord) {
 		} else {
 			p.finish(c)
 		}
+		p.passOn(c)
+	}
+}
+
+// passOn hands a read that is being looked up to the session, which will have the output.
+func (p *process) passOn(c *call) {
+	if i := slices.Index(p.calls, c); i >= 0 && c.kind == readCall {
+		c.looks()
+		p.calls = slices.Delete(p.calls, i, i+1)
+		p.ctx.Send(p.supervisor, protocol.Request{Caller: c.Caller, Message: c.read})
 	}
 }
 

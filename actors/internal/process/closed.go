@@ -74,7 +74,8 @@ func (p *process) close(record *messages.EndRecord, failure error) {
 	p.endLooks()
 	p.decision.discard()
 	// The remains of the actor may be kept for a while, and commands can be long.
-	p.output, p.decision, p.attempt, p.run, p.input = output.Feed{}, nil, nil, nil, input{}
+	p.spooling.leave()
+	p.output, p.decision, p.attempt, p.run, p.input, p.spooling = output.Feed{}, nil, nil, nil, input{}, nil
 	p.command = shared.Command{ExecCommand: messages.ExecCommand{Call: p.command.Call}}
 }
 

@@ -32,6 +32,7 @@ type process struct {
 	paused   int     // PauseYields not yet resumed
 	input    input
 	looking  looking
+	spooling *spooling // nil where no output goes to a file
 	outputAt time.Time // when output came last
 	run      *run      // of a run to the end; nil otherwise
 	ending   ending
@@ -167,6 +168,10 @@ func (p *process) handle(message any) {
 		p.runTimedOut()
 	case jobDone:
 		p.jobDone(m)
+	case spooled:
+		p.spoolWritten(m)
+	case lookedUp:
+		p.lookedUp(m)
 	case protocol.Retire:
 		p.ctx.Stop(p.ctx.Self())
 	case protocol.Slot, protocol.StartWaits, protocol.Verdict, protocol.ChildEvent, planned, spawnFailed, judgeNow, dropOutput, endOverdue,
@@ -223,6 +228,7 @@ func (p *process) endEvent() protocol.EndEvent {
 // handOver hands the obligations of a crashing actor to the supervisor, which also knows the child.
 func (p *process) handOver(at any) {
 	p.endLooks()
+	p.spooling.leave()
 	var child ptyio.Child
 	if p.attempt != nil && p.attempt.calls != nil {
 		child = p.attempt.calls.child
@@ -249,6 +255,8 @@ func (p *process) leave() {
 		shared.Abandon(p.attempt.calls.child)
 	}
 	p.endEvent().Publish(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: p.status(), Detail: "its session has ended"}, p.output.Output)
+	p.spooling.leave()
+	p.output.Close()
 }
 
 // status is how the leader exited; it is none while that is unknown, or will stay unknown.

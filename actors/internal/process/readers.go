@@ -3,6 +3,7 @@ package process
 import (
 	"github.com/execbus/execbus/actors/internal/output"
 	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -18,6 +19,10 @@ func (p *process) newOutput() output.Feed {
 			Bytes: chunk.Bytes}, credits...)
 	})
 	out.Add(func(chunk ptyio.Chunk, _ []*bus.Credit) { p.Telemetry.Output(len(chunk.Bytes)) })
+	if out.Spools = p.Spools; p.Spools != nil && p.Spools.Keeps() {
+		p.spooling = &spooling{}
+		out.Add(p.spool)
+	}
 	return out
 }
 
@@ -37,11 +42,13 @@ func (p *process) flushAll() {
 
 // readOutput answers a ReadOutput at once, or when there is output after the position where it begins.
 func (p *process) readOutput(from protocol.Caller, m messages.ReadOutput) {
+	c := &call{Caller: from, kind: readCall, read: m}
 	if m.Wait <= 0 || !p.output.Awaits(m) || p.outputOver() {
-		p.reply(from, p.page(m))
+		c.clock.endless = true
+		p.await(c)
+		p.page(c, m, 0)
 		return
 	}
-	c := &call{Caller: from, kind: readCall, read: m}
 	c.clock.left = min(m.Wait, messages.MaxReadWait)
 	p.await(c)
 	c.clock.run(p.ctx, c.Call)
@@ -51,9 +58,10 @@ func (p *process) readOutput(from protocol.Caller, m messages.ReadOutput) {
 func (p *process) serveReaders() {
 	for i := 0; i < len(p.calls); {
 		c := p.calls[i]
-		if c.kind == readCall && (!p.output.Awaits(c.read) || p.outputOver()) {
-			p.finish(c) // and it is gone from the list
-		} else {
+		if c.kind == readCall && c.looks == nil && (!p.output.Awaits(c.read) || p.outputOver()) {
+			p.finish(c) // it may be gone from the list
+		}
+		if i < len(p.calls) && p.calls[i] == c {
 			i++
 		}
 	}
@@ -65,7 +73,36 @@ func (p *process) outputOver() bool {
 	return closed || p.outputTold
 }
 
-// page is the output that can be read now.
-func (p *process) page(m messages.ReadOutput) any {
-	return p.output.Read(m, p.outputOver())
+// page answers a call from the log, or begins a lookup, which answers it. The read may go on where an earlier lookup has found it.
+func (p *process) page(c *call, read messages.ReadOutput, missed int64) {
+	reply, lookup := p.output.Read(read, missed, p.outputOver())
+	if lookup == nil {
+		p.answer(c, reply)
+		return
+	}
+	sys, self, id := p.ctx.System(), p.ctx.Self(), c.Call
+	c.looks = shared.Look(lookup, func(result any) { sys.Send(self, lookedUp{id, result}) })
+}
+
+// lookedUp is the result of a lookup.
+type lookedUp struct {
+	call   protocol.CallID
+	result any
+}
+
+// lookedUp answers a read, or goes on with it.
+func (p *process) lookedUp(m lookedUp) {
+	c := p.find(m.call)
+	if c == nil {
+		return // it was cancelled
+	}
+	switch result := m.result.(type) {
+	case output.GoOn:
+		p.page(c, result.Read, result.Missed)
+	case *messages.OutputPage:
+		p.output.Complete(result, p.outputOver())
+		p.answer(c, result)
+	default:
+		p.answer(c, result)
+	}
 }

@@ -124,6 +124,7 @@ func (m Ended) Discard() {
 	if m.Record != nil {
 		m.Event.Publish(m.Record, m.Output)
 	}
+	m.Output.Close()
 }
 
 // Discard publishes the end for an actor that has crashed, and ends its child.
@@ -133,6 +134,7 @@ func (m Handover) Discard() {
 	}
 	m.Event.Publish(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: messages.StatusNone(),
 		Detail: "its actor and its session crashed"}, m.Output)
+	m.Output.Close()
 }
 
 // EndEvent has everything that publishing the end of a process takes, if its session cannot do it.

@@ -27,6 +27,7 @@ type openCall struct {
 	ender bool        // it waits here for the end of the process
 
 	expects []expectation // of a wait
+	looks   func()        // ends the lookup that answers it; nil for none
 }
 
 // open notes a call.
@@ -53,6 +54,9 @@ func (t *calls) answered(id protocol.CallID) *openCall {
 	}
 	delete(t.table, id)
 	delete(t.expecting, id)
+	if c.looks != nil {
+		c.looks()
+	}
 	if c.entry != nil {
 		c.entry.open--
 	}

@@ -95,6 +95,9 @@ func (v *supervisor) leave() {
 		}
 	}
 	v.closeNetwork()
+	for _, r := range v.records.all {
+		r.output.Close()
+	}
 	// The library's parent keeps a stale reference to an ended child until it has as many again.
 	v.entries, v.calls, v.slots, v.teardowns, v.questions, v.records, v.terminations = nil, calls{}, slots{}, teardowns{}, questions{}, records{}, terminations{}
 	v.over()

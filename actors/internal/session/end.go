@@ -39,6 +39,7 @@ func (v *supervisor) ended(m protocol.Ended) []effect {
 		do = append(do, effect{entry: e, message: m.Output.ExecEnded(v.origin(e), end)})
 		do = append(do, v.records.add(&record{info: e.info, output: m.Output, told: m.Told, news: m.Unreported, exited: m.ExitedAt})...)
 	} else {
+		m.Output.Close()
 		reply = unknownProcess(id)
 	}
 	for _, call := range v.calls.about(e, true) {

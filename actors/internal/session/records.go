@@ -45,6 +45,7 @@ func (r *records) find(id messages.ProcessID) *record {
 
 func (r *records) dropOldest() {
 	r.bytes -= r.all[0].weight
+	r.all[0].output.Close()
 	r.all[0] = nil
 	r.all = r.all[1:]
 }
@@ -55,6 +56,7 @@ func (r *records) add(added *record) []effect {
 	if added.exited.IsZero() {
 		added.exited = added.at
 	}
+	added.output.End()
 	r.all = append(r.all, added)
 	r.bytes += added.weight
 	for len(r.all) > maxRecords || r.bytes > maxRecordBytes {
@@ -112,7 +114,7 @@ func (r *record) answer(message any, settings *shared.Settings) any {
 	id, end := r.info.Process, r.info.End
 	switch m := message.(type) {
 	case messages.ReadOutput:
-		return r.output.Read(m, true)
+		return r.read(m, 0)
 	case messages.Poll:
 		return r.rest(settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes), nil)
 	case messages.WriteStdin:

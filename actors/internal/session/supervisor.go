@@ -149,6 +149,8 @@ func (v *supervisor) handle(message any) {
 		v.newRules(m)
 	case protocol.TrimRecords:
 		v.carryOut(v.records.trim(m.Left))
+	case lookedUp:
+		v.lookedUp(m)
 	case recordsExpire:
 		v.carryOut(v.records.expire())
 	case protocol.Request:
@@ -247,7 +249,12 @@ const maxQueued = 256
 func (v *supervisor) lookup(id messages.ProcessID, message any) *entry {
 	switch e := v.entries[id]; {
 	case e == nil:
-		v.ctx.Respond(v.records.answer(id, message, v.settings))
+		answer := v.records.answer(id, message, v.settings)
+		if looks, is := answer.(lookup); is {
+			v.look(v.open(&openCall{}).Call, looks)
+		} else {
+			v.ctx.Respond(answer)
+		}
 	case e.crashed != "":
 		v.ctx.Respond(crashError(e))
 	default:
@@ -298,8 +305,12 @@ type sender struct {
 
 func (s sender) Answer(reply any) { s.system.Send(s.pid, reply) }
 
-// reply answers a call that no other actor will answer.
+// reply answers a call that no other actor will answer, or begins the lookup that does.
 func (v *supervisor) reply(id protocol.CallID, answer any) {
+	if looks, is := answer.(lookup); is {
+		v.look(id, looks)
+		return
+	}
 	if c := v.calls.answered(id); c != nil && c.asker != nil {
 		v.ctx.Send(c.asker, answer)
 	}

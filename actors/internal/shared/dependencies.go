@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/execbus/execbus/actors/internal/output"
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
@@ -27,6 +28,8 @@ type Dependencies struct {
 	AmendmentFile string
 	// Protected are absolute paths that no confined command may change.
 	Protected []string
+	// Spools has files for output that logs drop; nil for none, and then output cannot be searched.
+	Spools output.Spools
 	// Patches applies patches; nil refuses them.
 	Patches Patches
 	// NewNetwork makes the network of a session whose commands may talk to some hosts; nil refuses such a policy.
