@@ -37,19 +37,16 @@ func openTerminal() *terminal {
 // raw passes every key on, and shows none.
 func (t *terminal) raw() { _, _ = term.MakeRaw(int(t.in.Fd())) }
 
-// restore may be called from any goroutine and more than once.
+// restore does nothing if a shell has taken the terminal back and set it up for itself. It may be called from any goroutine and more
+// than once.
 func (t *terminal) restore() {
+	if group, err := unix.IoctlGetInt(int(t.in.Fd()), unix.TIOCGPGRP); err == nil && group != unix.Getpgrp() {
+		return
+	}
 	if t.pastes {
 		t.show([]byte(pasteOff))
 	}
 	_ = term.Restore(int(t.in.Fd()), t.before)
-}
-
-// restoreOurs is restore, but it does nothing if a shell has taken the terminal back and set it up for itself.
-func (t *terminal) restoreOurs() {
-	if group, err := unix.IoctlGetInt(int(t.in.Fd()), unix.TIOCGPGRP); err == nil && group == unix.Getpgrp() {
-		t.restore()
-	}
 }
 
 func (t *terminal) size() messages.Size { return ask.Size(t.out) }

@@ -112,7 +112,7 @@ func runOnTerminal(t *terminal, argv []string, p *policies) int {
 	}()
 	go func() { // this goroutine ends only with the guard
 		_, _ = io.Copy(io.Discard, guarded)
-		t.restoreOurs()
+		t.restore()
 		h.signals <- syscall.SIGHUP // a question heeds signals, too
 	}()
 	t.raw()

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -340,6 +341,31 @@ func TestTerminalIsRestored(t *testing.T) {
 			s.begin(nil, "--", "sh", "-c", script)
 			check(t, s, c.single)
 		})
+	}
+}
+
+// A shell that has taken the terminal back has set it up for itself.
+func TestTheTerminalOfAnotherIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	s := open(t, 24, 100)
+	shown, err := os.Create(filepath.Join(t.TempDir(), "shown"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shown.Close()
+	restored := &terminal{in: s.master, out: shown, before: &s.before, pastes: true}
+	restored.raw()
+	raw := s.modes()
+	other := exec.Command("cat")
+	other.Stdin, other.SysProcAttr = s.slave, &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	restored.restore()
+	_ = other.Process.Kill()
+	_ = other.Wait()
+	if written, _ := os.ReadFile(shown.Name()); raw == s.before || s.modes() != raw || len(written) != 0 {
+		t.Errorf("the terminal got %q and the modes %+v, had %+v", written, s.modes(), raw)
 	}
 }
 
