@@ -14,7 +14,7 @@ import (
 const listens = `import socket, sys, time
 sys.stdin.readline(); s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); time.sleep(1000)`
 
-// One wait is for input at some processes and for a port at others, whoever has started them and however they are confined.
+// One wait is for input at some processes and for a port at others, with every spawner and at every level of the sandbox.
 func TestAWaitIsForInputAndPortsAtSeveralProcesses(t *testing.T) {
 	if _, err := osexec.LookPath("python3"); err != nil {
 		t.Skip("skipped: ", err)

@@ -192,7 +192,7 @@ func TestAListOfAThousandProcesses(t *testing.T) {
 	})
 }
 
-// Who gives up a list has its answer at once, and who lists a session that ends, too.
+// A list that is given up is answered at once, and so is one of a session that ends.
 func TestAListThatNobodyWaitsFor(t *testing.T) {
 	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
 		s := b.open(nil)

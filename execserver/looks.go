@@ -29,7 +29,7 @@ func listeners(c *connection, params wire.LookParams) (later, error) {
 	})
 }
 
-var errNotObserved = &messages.Error{Code: messages.ErrUnsupported, Op: "look at process", Detail: "the server's spawner does not say what its processes wait for"}
+var errNotObserved = &messages.Error{Code: messages.ErrUnsupported, Op: "look at process", Detail: "the server's spawner does not say what its processes wait for; wait for output or an exit instead"}
 
 // look puts a question to a child.
 func look[T any](c *connection, id string, question func(ptyio.Inquirer) (T, error), answer func(*process, T) any) (later, error) {

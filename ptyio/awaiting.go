@@ -116,7 +116,7 @@ func (c *child) Listeners() ([]Listener, error) {
 
 func notObserved(why error) error {
 	if errors.Is(why, errors.ErrUnsupported) {
-		return &messages.Error{Code: messages.ErrUnsupported, Op: "look at process", Detail: "the system does not show what its programs wait for"}
+		return &messages.Error{Code: messages.ErrUnsupported, Op: "look at process", Detail: "the system does not show what its programs wait for; wait for output or an exit instead"}
 	}
 	return &messages.Error{Code: messages.ErrRuntimeFailure, Op: "look at process", Detail: "its programs could not be looked at: " + why.Error()}
 }

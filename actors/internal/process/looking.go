@@ -212,7 +212,7 @@ func inquire[T any](p *process, question func(ptyio.Inquirer) (T, error), messag
 }
 
 var errNotObserved = &messages.Error{Code: messages.ErrUnsupported, Op: "look at process",
-	Detail: "the spawner of these processes does not say what they wait for"}
+	Detail: "the spawner of these processes does not say what they wait for; wait for output or an exit instead"}
 
 // looked answers the calls that have waited for this. A look that began before the newest write is void.
 func (p *process) looked(m looked) {

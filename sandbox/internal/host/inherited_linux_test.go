@@ -109,7 +109,7 @@ func TestEveryThreadReadsTheSame(t *testing.T) {
 	all.Wait()
 }
 
-// A start is served by a look that began after it had asked, whoever made that look, and by no earlier one.
+// A start is served by a look that began after it had asked, no matter for which start, and by no earlier look.
 func TestOneLookServesTheStartsThatWaited(t *testing.T) {
 	r := newStateReader()
 	first, second := r.ask(), r.ask()
