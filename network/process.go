@@ -11,7 +11,9 @@ import (
 func (p *Proxy) Begin(process messages.ProcessID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.blocked[process] = p.blocked[process]
+	if _, begun := p.blocked[process]; !begun {
+		p.blocked[process] = nil
+	}
 }
 
 // note keeps what a process was not allowed, before the program learns of it. Of equal connections it keeps one, and no more than

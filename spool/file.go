@@ -190,20 +190,19 @@ func (s *Store) leastMarks() int64 { return s.least() / 64 }
 func (f *File) grow(c *contents, bytes, marks int64) (frozen bool, err error) {
 	s := f.store
 	need := min(c.bytes.n+bytes, c.bytes.size) + markSize*max(min(c.marks.n+marks, c.marks.size), s.leastMarks())
-	for !s.grants(f, need) {
-		switch {
-		case f.isClosed():
-			return false, errClosed
-		case c.bytes.n < s.least():
-			return false, &messages.Error{Code: messages.ErrLimitReached, Op: "keep output",
-				Detail: fmt.Sprintf("the files of all processes have the %d bytes that they may have together; end processes, or allow more", s.options.Total)}
-		}
-		c.bytes.size = min(c.bytes.size, c.bytes.n)
-		c.marks.size = min(c.marks.size, max(c.marks.n, s.leastMarks()))
-		f.publish(*c)
-		return true, nil
+	switch {
+	case s.grants(f, need):
+		return false, nil
+	case f.isClosed():
+		return false, errClosed
+	case c.bytes.n < s.least():
+		return false, &messages.Error{Code: messages.ErrLimitReached, Op: "keep output",
+			Detail: fmt.Sprintf("the files of all processes have the %d bytes that they may have together; end processes, or allow more", s.options.Total)}
 	}
-	return false, nil
+	c.bytes.size = min(c.bytes.size, c.bytes.n)
+	c.marks.size = min(c.marks.size, max(c.marks.n, s.leastMarks()))
+	f.publish(*c)
+	return true, nil
 }
 
 // add writes chunks. Readers learn first what they take the place of, and last that they are there.
