@@ -141,7 +141,8 @@
 // Commands under a policy with messages.NetworkPolicy talk to the hosts that it and rule files allow. Where a rule or NetworkPolicy.Default
 // asks, a running command waits for a connection while a person is asked about its host, in the same ways: Question.Host says which, and
 // the clocks of the process stand still. Approved holds for the process until it ends, the other approvals for every process; denied refuses the
-// connection, and abort ends the process, too. [Session.Revoke] closes what it had allowed before it returns. Package network says who asks.
+// connection, and further ones of the process to that host, port and protocol without a question; a grant for the session or a rule outweighs
+// that. After 32 refusals to one process nobody is asked for it. Abort ends the process, too. [Session.Revoke] closes what it had allowed before it returns. Package network says who asks.
 //
 // SessionOptions.LeastAssurance says how much of a sandbox policy must be enforced; package sandbox says what can be.
 // [Session.UpdateEnvironment] changes the policies for later commands.

@@ -327,6 +327,79 @@ func TestAHostIsRefused(t *testing.T) {
 	}
 }
 
+// What a person has refused to a process is refused to it, without another question, until it ends; a grant for the session outweighs that.
+func TestARefusalHoldsUntilTheProcessEnds(t *testing.T) {
+	for _, script := range []string{fetch, bare(fetch)} {
+		p := &person{}
+		session := asking(t, internet(t, execbus.Options{}), by(p))
+		for range 2 {
+			result := fetched(t, session, script+"fetch good.test; fetch good.test; fetch GOOD.test.; fetch good.test:81")
+			if asked := p.questions(); len(asked) != 2 || strings.Count(string(result.Stdout), "was blocked: rejected by user.") != 4 {
+				t.Errorf("%d questions, %s", len(asked), result.Stdout)
+			}
+		}
+		first, err := session.Exec(patient(t), messages.ExecCommand{Argv: []string{"bash", "-c", script + "fetch good.test; echo refused; read; fetch good.test"},
+			OpenStdin: true, Yield: new(patience), Until: &messages.Until{Pattern: "refused"}})
+		if err != nil || len(p.questions()) != 1 {
+			t.Fatalf("%s, %v", first.Output, err)
+		}
+		p.will(messages.DecisionApprovedForSession)
+		fetched(t, session, "fetch good.test")
+		if asked := p.questions(); len(asked) != 1 {
+			t.Errorf("another process: %d questions", len(asked))
+		}
+		result, err := session.Write(patient(t), messages.WriteStdin{Process: first.Process, Bytes: []byte("\n"), Yield: new(patience)})
+		if err != nil || !strings.Contains(string(result.Output), "the page") || len(p.questions()) != 0 {
+			t.Errorf("%s, %v", result.Output, err)
+		}
+	}
+}
+
+// A process that asks for one host after the other, all of which are refused, tires nobody for long.
+func TestAFloodOfHosts(t *testing.T) {
+	for _, script := range []string{"", bare(fetch)} {
+		p := &person{}
+		result := fetched(t, asking(t, internet(t, execbus.Options{}), by(p)), script+"for i in {1..40}; do fetch h$i.test; done; fetch h1.test")
+		tired := strings.Count(string(result.Stdout), "a person has refused 32 hosts to this command already, and is asked no more")
+		if asked := p.questions(); len(asked) != 32 || tired != 8 || strings.Count(string(result.Stdout), "rejected by user") != 33 {
+			t.Errorf("%d questions, %d hosts not asked about, %s", len(asked), tired, result.Stdout)
+		}
+	}
+}
+
+// A person who aborts is not asked about the further hosts of the process that this ends, whether they wait or come later, and whether or not
+// it shows a credential.
+func TestAfterAbortAProcessAsksNoMore(t *testing.T) {
+	for _, script := range []string{fetch, bare(fetch)} {
+		put := make(chan messages.Question, 100)
+		session := asking(t, internet(t, execbus.Options{}), by(execbus.ApproverFunc(func(ctx context.Context, q messages.Question) (messages.Decision, error) {
+			put <- q
+			<-ctx.Done()
+			return messages.Decision{}, ctx.Err()
+		})))
+		started, err := session.Start(patient(t), messages.ExecCommand{Argv: []string{"bash", "-c", script +
+			"trap 'fetch late.test; echo late' TERM; fetch one.test & fetch two.test & fetch three.test & wait; wait; sleep 1000 & wait"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := <-put
+		for all := (messages.Questions{}); len(all) < 3; {
+			if all, err = session.Questions(patient(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := session.Decide(patient(t), messages.Decide{Question: q.ID, Decision: messages.Decision{Kind: messages.DecisionAborted}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := started.Wait(patient(t)); err != nil {
+			t.Fatal(err)
+		}
+		if len(put) > 0 {
+			t.Errorf("%s was asked about after the abort", (<-put).Host)
+		}
+	}
+}
+
 // A person who aborts ends the process, and no other, and stops the turn: the owner's other questions and calls.
 func TestAbortEndsTheProcessThatAsks(t *testing.T) {
 	questions := make(chan messages.Question, 1)
@@ -598,8 +671,7 @@ func TestConnectionsWithoutACredential(t *testing.T) {
 	if err != nil || !strings.Contains(string(first.Output), "the page") {
 		t.Fatalf("%s, %v", first.Output, err)
 	}
-	if asked := p.questions(); len(asked) != 1 || asked[0].Host.Process != 0 || !strings.Contains(asked[0].Host.Command, "fetch good.test") || len(asked[0].Choices) != 4 ||
-		asked[0].Choices[3].Kind != messages.DecisionDenied || !strings.HasPrefix(asked[0].Choices[0].Remembers, "whatever shows no command's credential may talk to good.test:80 (http), until no command") {
+	if asked := p.questions(); len(asked) != 1 || asked[0].Host.Process != 0 || !strings.Contains(asked[0].Host.Command, "fetch good.test") || len(asked[0].Choices) != 5 || asked[0].Choices[4].Kind != messages.DecisionAborted || !strings.HasPrefix(asked[0].Choices[0].Remembers, "whatever shows no command's credential may talk to good.test:80 (http), until no command") {
 		t.Errorf("%+v", asked)
 	}
 	if result := fetched(t, session, bare(fetch)+"fetch good.test"); pages(result) != 1 || len(p.questions()) != 0 {
@@ -608,7 +680,9 @@ func TestConnectionsWithoutACredential(t *testing.T) {
 	if result := fetched(t, session, "fetch good.test; "+bare(fetch)+"fetch other.test"); pages(result) != 0 {
 		t.Errorf("%s", result.Stdout)
 	}
-	if asked := p.questions(); len(asked) != 2 || asked[0].Host.Process == 0 || asked[1].Host.Command != "" { // two processes run
+	if asked := p.questions(); len(asked) != 2 || asked[0].Host.Process == 0 || asked[1].Host.Command != "" || slices.ContainsFunc(asked[1].Choices, func(c messages.Choice) bool {
+		return c.Kind == messages.DecisionAborted
+	}) { // two processes run
 		t.Errorf("%+v", asked)
 	}
 	if grants, err := session.Grants(patient(t)); err != nil || len(grants) != 1 || *grants[0].Host != (messages.HostGrant{Host: "good.test", Port: 80, Protocol: messages.HostHTTP}) {

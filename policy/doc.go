@@ -125,7 +125,7 @@
 // # What is remembered, and where it ends
 //
 // Approved runs the command once: the attempt that was asked about. About a host it holds for what shows the credential of the process that asked,
-// until that ends; of connections that show none, until no command of the session runs.
+// until that ends; of connections that show none, until no command of the session runs. So does denied, which for a command holds for nothing but that one.
 //
 // Approved for the session makes equal commands run without a question until the session ends, the grant expires or it
 // is revoked. A session remembers at most 1,024 approvals. Commands with the same [Plan.CacheKey] are equal. They are

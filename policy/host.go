@@ -15,6 +15,8 @@ type Host struct {
 	hosts.Request
 	// Command is that of the process, escaped, for a person's eyes; empty if it is not known.
 	Command string
+	// Runs is that process, which an abort ends; zero if it is not known. A connection that shows no credential belongs to the only one that runs.
+	Runs messages.ProcessID
 }
 
 // planHost decides whether a person is asked about a host. Nobody is asked about what a rule forbids or allows, or about addresses that
@@ -83,12 +85,14 @@ func (h *Host) Grant(session bool) hosts.Grant {
 	return hosts.Grant{Host: h.Host, Port: h.Port, Protocol: h.Protocol, Session: session, Process: h.Process}
 }
 
-// choices are the answers that a person is offered. Nothing can be ended if the process is not known.
+// choices are the answers that a person is offered. Nothing can be ended if nobody knows which process asks.
 func (h *Host) choices(plan Plan, file string) []messages.Choice {
 	at := h.Question(plan).String()
 	whose, until, once := fmt.Sprintf("process %d, and whatever shows its credential,", h.Process), "until it ends", "Allow it to this command, until it ends."
+	never := "Refuse it to this command, until it ends, and tell the command and the model why."
 	if h.Process == 0 {
 		whose, until, once = "whatever shows no command's credential", "until no command of the session runs", "Allow it for now."
+		never = "Refuse it for now, and tell the command and the model why."
 	}
 	all := []messages.Choice{
 		{Kind: messages.DecisionApproved, Sentence: once, Remembers: whose + " may talk to " + at + ", " + until},
@@ -98,8 +102,8 @@ func (h *Host) choices(plan Plan, file string) []messages.Choice {
 	if plan.HostRule != nil {
 		all = append(all, messages.Choice{Kind: messages.DecisionApprovedWithRule, Sentence: "Allow it to every command from now on.", Remembers: hostRuleRemembers(*plan.HostRule, file)})
 	}
-	all = append(all, messages.Choice{Kind: messages.DecisionDenied, Sentence: "Refuse the connection, and tell the command and the model why."})
-	if h.Process != 0 {
+	all = append(all, messages.Choice{Kind: messages.DecisionDenied, Sentence: never})
+	if h.Runs != 0 {
 		all = append(all, messages.Choice{Kind: messages.DecisionAborted, Sentence: "Refuse the connection, end the command, and stop the turn."})
 	}
 	return all

@@ -114,6 +114,7 @@ func TestWhatAnApprovalOfAHostCovers(t *testing.T) {
 
 func TestChoicesAboutAHost(t *testing.T) {
 	h := connection(t, "xn--bcher-kva.example:22", messages.HostTCP)
+	h.Runs = h.Process
 	plan := MakePlan(Request{Host: h}, Snapshot{Sandbox: messages.SandboxPolicy{Type: messages.SandboxReadOnly, Network: &messages.NetworkPolicy{Default: messages.HostsAsked}}})
 	if q := h.Question(plan); q.String() != "xn--bcher-kva.example:22 (tcp)" || q.Looks != "bücher.example is xn--bcher-kva.example" || q.Process != 1000 || q.Command != "curl x" || q.Rule != plan.HostRule {
 		t.Errorf("%+v", q)
@@ -135,11 +136,15 @@ func TestChoicesAboutAHost(t *testing.T) {
 		"approved: Allow it to this command, until it ends: process 1000, and whatever shows its credential, may talk to xn--bcher-kva.example:22 (tcp), until it ends",
 		"approved_for_session: Allow it to every command of this session: every command may talk to xn--bcher-kva.example:22 (tcp), until the session ends",
 		"approved_execpolicy_amendment: Allow it to every command from now on: the rule allow xn--bcher-kva.example:22 (tcp), for every command that may talk to named hosts, in every session; written to /home/me/default.rules",
-		"denied: Refuse the connection, and tell the command and the model why.",
+		"denied: Refuse it to this command, until it ends, and tell the command and the model why.",
 		"abort: Refuse the connection, end the command, and stop the turn."}, "\n"); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 	h.Process, plan.HostRule = 0, nil
+	if got = strings.Join(kinds(Request{Host: h}, plan, ""), "\n"); !strings.Contains(got, "denied: Refuse it for now, and tell") || !strings.Contains(got, "abort: ") {
+		t.Error(got) // it is the only one that runs
+	}
+	h.Runs = 0
 	got = strings.Join(kinds(Request{Host: h}, plan, ""), "\n")
 	if !strings.HasPrefix(got, "approved: Allow it for now: whatever shows no command's credential may talk to xn--bcher-kva.example:22 (tcp), until no command of the session runs\n") ||
 		strings.Contains(got, "abort") || strings.Contains(got, "amendment") {

@@ -44,7 +44,7 @@ func TestRunAsksAboutHosts(t *testing.T) {
 	s := sit(t, `trap : INT; run --network=ask --assurance isolated -- bash -c "$FETCH" fetch `+publicHosts)
 	asked := s.expect(`(?s)Let a running command talk to this host\?.*> $`)
 	for _, fact := range []string{"93.184.216.34:80 (http)\r\n", "It is plain text", "Command: bash -c", "Reason: no rule names it", "A rule would be: allow 93.184.216.34:80 (http)\r\n",
-		"  y  Allow it to this command, until it ends", "  p  Allow it to every command from now on", "  n  Refuse the connection", "  x  Refuse the connection, end the command"} {
+		"  y  Allow it to this command, until it ends", "  p  Allow it to every command from now on", "  n  Refuse it to this command", "  x  Refuse the connection, end the command"} {
 		if !strings.Contains(asked, fact) {
 			t.Errorf("%q is not in %q", fact, asked)
 		}

@@ -217,8 +217,8 @@ func (a *approval) resolve(q *question, d messages.Decision, source messages.Dec
 	a.share() // before the verdict
 	a.finish(q, v)
 	if d.Kind == messages.DecisionAborted {
-		if q.Host != nil && q.Host.Process != 0 {
-			a.ctx.Send(a.session, messages.Terminate{Process: q.Host.Process})
+		if host := q.first().Request.Host; host != nil && host.Runs != 0 {
+			a.ctx.Send(a.session, messages.Terminate{Process: host.Runs})
 		}
 		a.abort(q, source)
 	}
@@ -358,7 +358,8 @@ func (a *approval) list() messages.Questions {
 	return all
 }
 
-// abort rejects the open questions of all owners of a question that a person answered with abort, and tells the session.
+// abort rejects the open questions of all owners of a question that a person answered with abort, and those about further hosts of the
+// process that this ends, and tells the session.
 func (a *approval) abort(aborted *question, source messages.DecisionSource) {
 	var owners []string
 	for _, c := range aborted.consults {
@@ -374,7 +375,7 @@ func (a *approval) abort(aborted *question, source messages.DecisionSource) {
 		kept, v := q.consults[:0:0], protocol.Verdict{Plan: q.first().Plan, Decision: d.Kind, Source: source, Refusal: refusalOf(d)}
 		var gone []protocol.Consult
 		for _, c := range q.consults {
-			if slices.Contains(owners, c.Owner) {
+			if slices.Contains(owners, c.Owner) || aborted.Host != nil && c.Request.Host != nil && c.Process != 0 && c.Process == aborted.first().Process {
 				gone = append(gone, c)
 			} else {
 				kept = append(kept, c)

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,7 +21,12 @@ type hostTable struct {
 	policy   *messages.NetworkPolicy // nil: nothing is allowed
 	snapshot hosts.Snapshot          // what the network decides from
 	open     map[*hostQuestion]bool
+	refused  map[messages.ProcessID]map[string]string // why, by policy.Host.Key
 }
+
+// maxRefused bounds how many hosts a person refuses to one process, or to connections that show no credential, before nobody is asked
+// about further ones: a process can ask for as many hosts as it likes, and persons tire.
+const maxRefused = 32
 
 // connect gives settings the session's network, if their policy names hosts, and the network what it decides from. Commands that run keep
 // the network, whatever policy they began under: the newest rules hold for them, too.
@@ -39,7 +45,7 @@ func (v *supervisor) connect(s *shared.Settings) error {
 		return err
 	}
 	if h.network == nil {
-		h.open = map[*hostQuestion]bool{}
+		h.open, h.refused = map[*hostQuestion]bool{}, map[messages.ProcessID]map[string]string{}
 		h.network = v.NewNetwork(shared.NetworkOptions{Session: v.SessionID, Ask: askAbout(v.ctx.System(), v.ctx.Self()), AskTimeout: v.config.ApprovalDeadline})
 	}
 	h.policy, h.snapshot.Rules, h.snapshot.Default = named, rules, named.Default
@@ -75,6 +81,7 @@ func (v *supervisor) forgetHosts(id messages.ProcessID) {
 		gone = append(gone, 0) // connections that belong to no process
 	}
 	for _, id := range gone {
+		delete(v.hosts.refused, id)
 		if v.approval.actor != nil && slices.ContainsFunc(v.hosts.snapshot.Grants, func(g hosts.Grant) bool { return !g.Session && g.Process == id }) {
 			v.ctx.Send(v.approval.actor, protocol.ForgetProcess{Process: id})
 		}
@@ -131,7 +138,12 @@ type (
 	}
 )
 
-var errProcessOver, errSessionOver = errors.New("its process has ended"), errors.New("its session has ended")
+var (
+	errProcessOver = errors.New("its process has ended")
+	errEnding      = errors.New("its process was told to end")
+	errSessionOver = errors.New("its session has ended")
+	errTired       = fmt.Errorf("a person has refused %d hosts to this command already, and is asked no more", maxRefused)
+)
 
 // Discard answers for a session that is gone.
 func (m hostAsked) Discard() { m.answer(errSessionOver) }
@@ -172,13 +184,26 @@ func (v *supervisor) hostAsked(q *hostQuestion) {
 		q.answer(errSessionOver)
 		return
 	}
+	if e != nil && e.unwanted {
+		q.answer(errEnding)
+		return
+	}
 	about := &policy.Host{Request: q.Request}
+	refused := v.hosts.refused[q.Process]
+	if why, before := refused[about.Key(false)]; before {
+		q.answer(errors.New(why))
+		return
+	}
+	if len(refused) >= maxRefused {
+		q.answer(errTired)
+		return
+	}
 	m := protocol.Consult{Asker: q.asker, Plan: policy.Plan{Decision: policy.Ask}, Until: q.until, Origin: messages.Origin{Session: v.SessionID, At: time.Now()},
 		Request:  policy.Request{Argv: about.Argv(), Dir: v.settings.Dir, Host: about},
 		Snapshot: policy.Snapshot{Approval: v.settings.Approval, Sandbox: v.settings.Sandbox, Rules: v.settings.Rules, Dir: v.settings.Dir}}
 	m.Snapshot.Sandbox.Network = v.hosts.policy
 	if e != nil && e.last == nil {
-		about.Command, m.Request.Dir = messages.Visible(e.info.Label), e.info.Dir
+		about.Command, about.Runs, m.Request.Dir = messages.Visible(e.info.Label), e.info.Process, e.info.Dir
 		m.Process, m.Origin, m.Owner = e.info.Process, v.origin(e), e.info.Owner
 		q.entry = e
 		if e.asked++; e.asked == 1 {
@@ -189,11 +214,22 @@ func (v *supervisor) hostAsked(q *hostQuestion) {
 	v.put(m)
 }
 
+// refuse remembers that a person has refused a host, so that a process which tries again is not asked about again.
+func (h *hostTable) refuse(r hosts.Request, why string) {
+	if h.refused[r.Process] == nil {
+		h.refused[r.Process] = map[string]string{}
+	}
+	h.refused[r.Process][(&policy.Host{Request: r}).Key(false)] = why
+}
+
 // hostAnswered answers a connection, and goes on with the end of its process, which may wait for that.
 func (v *supervisor) hostAnswered(m hostAnswered) []effect {
 	var why error
 	if m.verdict.Refusal != nil {
 		why = errors.New(m.verdict.Refusal.Detail)
+	}
+	if v.hosts.open[m.hostQuestion] && len(v.entries) > 0 && m.verdict.Decision == messages.DecisionDenied && m.verdict.Source == messages.DecidedByPerson {
+		v.hosts.refuse(m.Request, m.verdict.Refusal.Detail)
 	}
 	m.answer(why)
 	delete(v.hosts.open, m.hostQuestion)
