@@ -21,7 +21,6 @@ type noted struct {
 
 func (n *noted) Update(s hosts.Snapshot)                            { n.updates <- s }
 func (*noted) Serve(net.Listener)                                   {}
-func (*noted) ServeNames(net.PacketConn, []net.Listener)            {}
 func (*noted) Begin(_ messages.ProcessID, env, _ []string) []string { return env }
 func (*noted) Blocked(messages.ProcessID) []messages.Connection     { return nil }
 func (*noted) End(messages.ProcessID)                               {}
