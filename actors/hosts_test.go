@@ -21,14 +21,13 @@ type noted struct {
 
 func (n *noted) Update(s hosts.Snapshot)                            { n.updates <- s }
 func (*noted) Serve(net.Listener)                                   {}
+func (*noted) ServeNames(net.PacketConn, []net.Listener)            {}
 func (*noted) Begin(_ messages.ProcessID, env, _ []string) []string { return env }
 func (*noted) Blocked(messages.ProcessID) []messages.Connection     { return nil }
 func (*noted) End(messages.ProcessID)                               {}
 func (*noted) Close()                                               {}
 
 // about asks about a host, and hands out the answer.
-func (n *noted) ServeNames(net.PacketConn, []net.Listener) {}
-
 func (n *noted) about(ctx context.Context, name string) <-chan error {
 	host, _ := hosts.Parse(name)
 	answer := make(chan error, 1)
