@@ -23,7 +23,8 @@
 // only that, and looks again if a thread has run since.
 //
 // A look ends at the first certain reader, and looks at no more than 1,024 processes, 256 threads of each, and 1,024
-// descriptors of each call.
+// descriptors of each call. It is given up after a second: a member may have memory that waits for another program. Until that look
+// returns, others of the same tree fail.
 //
 // # What you must not assume
 //

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
@@ -72,8 +73,9 @@ func watcher(t *testing.T, how string, tty bool) (pid int, file ptyio.InputFile)
 		_ = ours.Close()
 		_ = command.Wait()
 	})
+	_ = said.Close()
 	if n, err := out.Read(make([]byte, 1)); n != 1 {
-		t.Fatal(err)
+		t.Skip("skipped: the program cannot do that here: ", err)
 	}
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(theirs.Fd()), &stat); err != nil {
@@ -93,12 +95,115 @@ func TestMain(m *testing.M) {
 	if !is {
 		os.Exit(m.Run())
 	}
-	if how == "undumpable" {
+	switch how {
+	case "undumpable":
 		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	case "faults":
+		pollFaultily()
 	}
 	_, _ = os.Stdout.Write([]byte("x"))
 	for {
 		_, _ = unix.Poll([]unix.PollFd{{Fd: 0, Events: unix.POLLIN}}, -1)
+	}
+}
+
+// pollFaultily polls the input with a list in memory that has no pages, and gets none from the program that is responsible for them: this
+// one. It ends the program where that is not allowed.
+func pollFaultily() {
+	list, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		os.Exit(1)
+	}
+	polled := (*unix.PollFd)(unsafe.Pointer(&list[0]))
+	polled.Events = unix.POLLIN
+	go func() { _, _ = unix.Poll(unsafe.Slice(polled, 1), -1) }()
+	for !polls() {
+		time.Sleep(time.Millisecond)
+	}
+	const api, register, missing = 0xc018aa3f, 0xc020aa00, 1 // UFFDIO_API, UFFDIO_REGISTER and its mode
+	fd, _, failed := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC, 0, 0)
+	if failed != 0 {
+		os.Exit(1)
+	}
+	version := [3]uint64{0xaa}
+	area := [4]uint64{uint64(uintptr(unsafe.Pointer(&list[0]))), uint64(len(list)), missing}
+	if _, _, failed = unix.Syscall(unix.SYS_IOCTL, fd, api, uintptr(unsafe.Pointer(&version))); failed != 0 {
+		os.Exit(1)
+	}
+	if _, _, failed = unix.Syscall(unix.SYS_IOCTL, fd, register, uintptr(unsafe.Pointer(&area))); failed != 0 {
+		os.Exit(1)
+	}
+	if unix.Madvise(list, unix.MADV_DONTNEED) != nil {
+		os.Exit(1)
+	}
+	_, _ = os.Stdout.Write([]byte("x"))
+	select {}
+}
+
+// polls reports whether a thread of this process sleeps in a poll without end, which nothing in the runtime does.
+func polls() bool {
+	for _, thread := range procs.Threads(os.Getpid()) {
+		call, err := readCall("/proc/self/task/" + thread + "/syscall")
+		if err == nil && kinds[call.number] == polling {
+			return true
+		}
+	}
+	return false
+}
+
+// A member may have memory that waits for another program, for as long as that likes: a look is given up, and no other joins it.
+func TestALookAtMemoryThatWaitsForAProgramIsGivenUp(t *testing.T) {
+	if !supported() {
+		t.Skip("skipped: the system does not show in which call a thread sleeps")
+	}
+	usual, real := patience, readMemory
+	defer func() { patience, readMemory = usual, real }()
+	reads := make(chan struct{}, 100)
+	gate := make(chan struct{})
+	for name, c := range map[string]struct {
+		how    string
+		memory func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error)
+	}{
+		"a page of userfaultfd": {"faults", real},
+		"a read that hangs": {"", func(pid int, local []unix.Iovec, remote []unix.RemoteIovec, flags uint) (int, error) {
+			<-gate
+			return real(pid, local, remote, flags)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pid, file := watcher(t, c.how, false)
+			readMemory = func(pid int, local []unix.Iovec, remote []unix.RemoteIovec, flags uint) (int, error) {
+				reads <- struct{}{}
+				return c.memory(pid, local, remote, flags)
+			}
+			r := Readers{Tree: Tree{Leader: pid}}
+			patience = time.Millisecond
+			eventually(t, func() bool { // on a busy machine a look may be late before it reads
+				_, err := r.Look(file)
+				return err == errLate && len(reads) > 0
+			})
+			for range 10 {
+				if _, err := r.Look(file); err != errLate {
+					t.Error(err)
+				}
+			}
+			if n := len(reads); n != 1 {
+				t.Errorf("%d looks hang", n)
+			}
+			patience = usual
+			if c.how == "" {
+				close(gate)
+			} else if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() bool {
+				found, err := r.Look(file)
+				return err == nil && (found != nil) == (c.how == "")
+			})
+			for len(reads) > 0 {
+				<-reads
+			}
+		})
 	}
 }
 

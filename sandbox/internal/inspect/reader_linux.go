@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -37,6 +38,7 @@ type Readers struct {
 	asleep []sleeper     // all threads of the tree; empty if they cannot be remembered
 	guess  *ptyio.Reader // what was found
 	shared []int         // the orphans among which the look was; nil if there was no need for them
+	late   chan struct{} // closed when the look that was given up has returned; nil if there is none
 }
 
 // sleeper is a thread that slept in a call, and what the kernel had counted of it before.
@@ -47,6 +49,13 @@ type sleeper struct {
 
 // maxSleepers bounds the threads that are remembered.
 const maxSleepers = 64
+
+// patience bounds a look. A page of a member's memory may wait for a program, by userfaultfd or FUSE, for as long as that program likes.
+// A look that is given up keeps a goroutine and a thread until the page comes or the member ends. Tests replace it.
+var patience = time.Second
+
+// errLate is the error of a look that is given up, and of those after it until it has returned.
+var errLate = errors.New("the memory of one of them cannot be read: it waits for another program")
 
 // errHidden is the error if nobody was found, and a member that the system does not show may be the one.
 var errHidden = errors.New("the system hides some of them from this user")
@@ -59,7 +68,7 @@ func shown(err error) error {
 	return err
 }
 
-// Look finds a member that sleeps until it can read a file. Nil means that none was found.
+// Look finds a member that sleeps until it can read a file. Nil means that none was found. It takes no longer than patience.
 func (r *Readers) Look(file ptyio.InputFile) (*ptyio.Reader, error) {
 	if !supported() {
 		return nil, errors.ErrUnsupported
@@ -67,7 +76,35 @@ func (r *Readers) Look(file ptyio.InputFile) (*ptyio.Reader, error) {
 	if file == r.file && r.unchanged() {
 		return r.guess, nil
 	}
-	r.file, r.asleep, r.guess = file, nil, nil
+	select {
+	case <-r.late:
+		r.late = nil
+	default:
+		if r.late != nil {
+			return nil, errLate
+		}
+	}
+	next, done := Readers{Tree: r.Tree, file: file}, make(chan struct{}) // r is not changed by a look that is given up
+	var found *ptyio.Reader
+	var err error
+	go func() {
+		defer close(done)
+		found, err = next.look(file)
+	}()
+	bound := time.NewTimer(patience)
+	defer bound.Stop()
+	select {
+	case <-done:
+		*r = next
+		return found, err
+	case <-bound.C:
+		r.asleep, r.late = nil, done
+		return nil, errLate
+	}
+}
+
+// look looks at all members.
+func (r *Readers) look(file ptyio.InputFile) (*ptyio.Reader, error) {
 	var certain, guess *ptyio.Reader
 	var sleepers []sleeper
 	var hidden error
