@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,10 +43,12 @@ func TestAServerSaysWhatAProcessWaitsFor(t *testing.T) {
 // inquired is a child that answers as the test wants, below a spawner of a host's own.
 type inquired struct {
 	*player
-	gate <-chan struct{}
+	gate  <-chan struct{}
+	asked *atomic.Int32 // questions
 }
 
 func (i inquired) AwaitedInput() (*messages.AwaitedInput, error) {
+	i.asked.Add(1)
 	<-i.gate
 	return nil, nil
 }
@@ -59,14 +62,15 @@ func (inquired) Listeners() (found []ptyio.Listener, _ error) {
 
 type inquiring struct {
 	stage
-	gate chan struct{}
+	gate  chan struct{}
+	asked *atomic.Int32
 }
 
 func (i inquiring) Spawn(ctx context.Context, launch ptyio.Launch) (child ptyio.Child, err error) {
 	events := launch.Events
 	launch.Events = func(event ptyio.Event) {
 		if born, is := event.(ptyio.Spawned); is {
-			child = inquired{born.Child.(*player), i.gate}
+			child = inquired{born.Child.(*player), i.gate, i.asked}
 			event = ptyio.Spawned{Child: child}
 		}
 		events(event)
@@ -77,12 +81,16 @@ func (i inquiring) Spawn(ctx context.Context, launch ptyio.Launch) (child ptyio.
 
 // A child that does not answer holds up nobody but who asks, for a bounded time. An answer has a bounded size.
 func TestALookAtAChildOfAHostsOwnHasBounds(t *testing.T) {
-	spawner := inquiring{gate: make(chan struct{})}
+	spawner := inquiring{gate: make(chan struct{}), asked: new(atomic.Int32)}
 	c := inProcess(t, newServerOf(t, spawner, Options{MaxRequests: 2, patience: patience{look: 10 * time.Millisecond}}))
 	c.open("")
 	c.start(startParams("p", "x"))
-	refused(t, c, wire.ProcessAwaitedInput, wire.LookParams{ProcessID: "p"}, wire.Internal, "did not answer in time")
-	refused(t, c, wire.ProcessAwaitedInput, wire.LookParams{ProcessID: "p"}, wire.Internal, "did not answer in time")
+	for range 3 {
+		refused(t, c, wire.ProcessAwaitedInput, wire.LookParams{ProcessID: "p"}, wire.Internal, "did not answer in time")
+	}
+	if n := spawner.asked.Load(); n > 1 {
+		t.Errorf("%d questions hang", n)
+	}
 	if found := ask[wire.ListenersResult](t, c, wire.ProcessListeners, wire.LookParams{ProcessID: "p"}); len(found.Listeners) != wire.MaxListeners || found.Listeners[0].Address != fmt.Sprint(netip.AddrPortFrom(netip.IPv6Unspecified(), 1)) {
 		t.Errorf("%d, %+v", len(found.Listeners), found.Listeners[:1])
 	}

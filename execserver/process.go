@@ -36,6 +36,9 @@ type process struct {
 	cancel  func()        // ends the start
 	started chan struct{} // closed when the start is over
 
+	// asked hold a token each while the child has not answered that question.
+	asked [questions]chan struct{}
+
 	// mu guards the rest. Output arrives in calls that must not block, and a sender and any number of long polls read it. A message
 	// to each reader would need a queue with a bound of its own.
 	mu         sync.Mutex

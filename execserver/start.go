@@ -36,7 +36,7 @@ func start(c *connection, params wire.StartParams) (later, error) {
 	}
 	ctx, cancel := context.WithCancel(c.session.ctx)
 	p := &process{id: params.ProcessID, session: c.session, tty: params.TTY, stdin: params.TTY || params.PipeStdin, cancel: cancel,
-		started: make(chan struct{}), unanswered: true}
+		started: make(chan struct{}), unanswered: true, asked: [questions]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
 	p.past.room = wire.RetainedBytes
 	if c.session.has(wire.ExtensionFlow) {
 		p.past.room = wire.FlowBytes
