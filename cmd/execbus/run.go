@@ -56,7 +56,7 @@ type order struct {
 	std      streams
 	terminal *terminal         // the caller's; nil if the caller is on pipes
 	person   *person           // nil if nobody can be asked
-	met      chan messages.Met // has the reason for which --until has ended the command
+	met      chan messages.Met // has the reason for which --until has ended the command; closed without one if it has not; nil without --until
 }
 
 // runCommand runs "run".
@@ -84,7 +84,6 @@ func (o *order) run() int {
 		return failed(o.std, err)
 	}
 	defer func() { _ = shutdown(rt) }()
-	o.met = make(chan messages.Met, 1)
 	o.terminal = attach(o.std)
 	defer o.terminal.detach()
 	options := o.session()
@@ -163,7 +162,8 @@ func (o *order) report(ctx context.Context, session *execbus.Session, events *bu
 			process, err := session.Process(ctx, e.Process)
 			if err == nil {
 				defer o.follow(process)()
-				if o.until != nil && *o.until != (messages.Until{}) {
+				if o.until != nil && *o.until != (messages.Until{}) && o.met == nil { // the wait goes on in another attempt
+					o.met = make(chan messages.Met, 1)
 					go o.endWhenMet(ctx, session, process)
 				}
 			}
@@ -198,6 +198,7 @@ func (o *order) report(ctx context.Context, session *execbus.Session, events *bu
 
 // endWhenMet ends the command for the reason that --until names, unless it ends by itself before.
 func (o *order) endWhenMet(ctx context.Context, session *execbus.Session, process *execbus.Process) {
+	defer close(o.met)
 	found, err := session.Wait(ctx, messages.Wait{NoTimeout: true, For: []messages.WaitFor{{Process: process.ID(), Until: o.until}}})
 	if err != nil || len(found) == 0 || found[0].Met.Reason == messages.MetExit {
 		return
@@ -206,19 +207,20 @@ func (o *order) endWhenMet(ctx context.Context, session *execbus.Session, proces
 	_, _ = process.Terminate(ctx) // an error means that it has ended
 }
 
-// untilMet reports whether --until has ended the command, and says for which reason.
+// untilMet reports whether what --until names came before the end of the command, and says for which reason. The wait has its answer by then,
+// or will have it: the end is one, too.
 func (o *order) untilMet() bool {
-	select {
-	case met := <-o.met:
-		if o.json {
-			_ = json.NewEncoder(o.std.out).Encode(map[string]any{"kind": "until_met", "met": met})
-		} else {
-			fmt.Fprintf(o.std.err, "execbus: %s; the command was ended\n", met.String())
-		}
-		return true
-	default:
+	if o.met == nil {
 		return false
 	}
+	met, is := <-o.met
+	switch {
+	case is && o.json:
+		_ = json.NewEncoder(o.std.out).Encode(map[string]any{"kind": "until_met", "met": met})
+	case is:
+		fmt.Fprintf(o.std.err, "execbus: %s; the command was ended\n", met.String())
+	}
+	return is
 }
 
 // say writes a line for a person. It ends in \r\n, because the terminal may be in raw mode.

@@ -299,3 +299,19 @@ func TestRunEndsACommandWhenWhatItWaitsForHasCome(t *testing.T) {
 		t.Errorf("%d, %s", code, out)
 	}
 }
+
+// The end of a command may be reported before the answer to the wait, which came first.
+func TestAnEndThatOvertakesItsReason(t *testing.T) {
+	var out, err strings.Builder
+	o := &order{config: &config{}, std: streams{strings.NewReader(""), &out, &err}, met: make(chan messages.Met)}
+	go func() {
+		o.met <- messages.Met{Reason: messages.MetPattern}
+		close(o.met)
+	}()
+	if !o.untilMet() || !strings.Contains(err.String(), "the pattern was found") {
+		t.Errorf("%q", err.String())
+	}
+	if o.untilMet() {
+		t.Error("a reason is there twice")
+	}
+}
