@@ -169,3 +169,15 @@ func TestAWaitEndsEarlyIfItSaysSo(t *testing.T) {
 		}
 	})
 }
+
+// What is new is named as soon as nothing was printed for long enough since it was found, rather than at a look some time after that.
+func TestAListenerIsNamedAsSoonAsItMayBe(t *testing.T) {
+	inBubble(t, bubbleOptions{}, func(t *testing.T, b *bubble) {
+		s := b.open(answersEarly)
+		result := s.exec(messages.ExecCommand{Argv: []string{"prompt", "sleep:2000", "listens:80", "wait"}, TTY: true, Yield: new(8 * time.Second)})
+		looks := b.machine.all()[0].lookedAt()
+		if result.Met == nil || !slices.ContainsFunc(looks, time.Now().Add(-messages.ListenStill).Equal) {
+			t.Errorf("%+v at %v, with looks at %v", result.Met, time.Now(), looks)
+		}
+	})
+}

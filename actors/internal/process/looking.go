@@ -33,6 +33,7 @@ type looking struct {
 	portsRetry time.Duration
 	named      []netip.AddrPort // where programs listened when an answer named one of them
 	begun      time.Time        // when a look first found another; zero: none has
+	newDue     time.Time        // before that, it is too early an answer; the next look is then
 }
 
 const (
@@ -61,13 +62,10 @@ const (
 	portsDistance = 20 * time.Millisecond
 )
 
-// origin is what the times of looks are rounded from.
-var origin = time.Now()
-
 // together is a time in a distance from now, or a little earlier.
 func together(now time.Time, distance time.Duration) time.Time {
-	since := now.Add(distance).Sub(origin)
-	return origin.Add(since - since%max(distance/atOnce, 1))
+	at := now.Add(distance)
+	return at.Add(-time.Duration(at.UnixNano()) % max(distance/atOnce, 1))
 }
 
 // next is when the next look is due, if so many processes are looked at.
@@ -277,8 +275,10 @@ func (p *process) lookForPorts() {
 	now := time.Now()
 	distance := max(min(max(portsDistance, time.Duration(len(p.Looking))*(l.portsCost+handling)*lookShare), longestInCrowd), l.portsRetry)
 	due := together(now, distance)
-	if look := l.next(now, len(p.Looking)); look.After(due) && !p.wants((*call).wantsNamedPort) {
-		due = look
+	if look := l.next(now, len(p.Looking)); !p.wants((*call).wantsNamedPort) {
+		if due = later(due, look); l.newDue.After(now) {
+			due = later(l.newDue, now.Add(l.portsRetry))
+		}
 	}
 	if l.ports != nil && !due.Before(l.portsDue) {
 		return
@@ -316,6 +316,14 @@ func (p *process) foundPorts(m ports) {
 	p.lookLater()
 }
 
+// later is the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // foundListeners answers the calls that wait for one of them.
 func (p *process) foundListeners(found []ptyio.Listener) {
 	isNew := p.newListener(found)
@@ -330,7 +338,7 @@ func (p *process) foundListeners(found []ptyio.Listener) {
 		if c.kind == waitCall { // one that is asked again has the same answer
 			continue
 		}
-		p.looking.named, p.looking.begun = nil, time.Time{}
+		p.looking.named, p.looking.begun, p.looking.newDue = nil, time.Time{}, time.Time{}
 		for _, f := range found {
 			p.looking.named = append(p.looking.named, f.Address)
 		}
@@ -348,11 +356,12 @@ func (p *process) newListener(found []ptyio.Listener) func(ptyio.Listener) bool 
 	now := time.Now()
 	switch {
 	case !slices.ContainsFunc(found, isNew):
-		l.begun = time.Time{}
+		l.begun, l.newDue = time.Time{}, time.Time{}
+		return isNew
 	case l.begun.IsZero():
 		l.begun = now
 	}
-	if now.Sub(l.begun) < messages.ListenStill || now.Sub(p.outputAt) < messages.ListenStill {
+	if l.newDue = later(l.begun, p.outputAt).Add(messages.ListenStill); now.Before(l.newDue) {
 		return func(ptyio.Listener) bool { return false }
 	}
 	return isNew
