@@ -32,7 +32,7 @@ const (
 type HostRule struct {
 	// Host is a name (example.com), all names below one (*.example.com), a name and all below it (**.example.com), an address, a range
 	// of addresses (10.0.0.0/8), or "private": every address that is not of the public internet, but for those of machines themselves
-	// and their links. A port may follow: example.com:8443, [2001:db8::1]:443. Without one a rule that allows means the ports 80 and
+	// and their links ("private." is a host of that name). A port may follow: example.com:8443, [2001:db8::1]:443. Without one a rule that allows means the ports 80 and
 	// 443, and another rule every port. A name that leads to an address which is not public is allowed if the address is as well.
 	Host     string       `json:"host"`
 	Protocol HostProtocol `json:"protocol,omitempty"`

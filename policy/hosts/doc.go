@@ -25,7 +25,7 @@
 //
 // An address that is not of the public internet is closed, whatever name leads to it, and nobody is asked about it:
 //
-//	private       a rule that allows must name the address, a range with it, or the word "private"
+//	private       a rule that allows must name the address, a range with it, or the word "private"; "private." is a host of that name
 //	loopback      this machine, under every address it has: a rule that allows must name this one address, or localhost
 //	link-local, metadata, multicast, unspecified: always closed
 //

@@ -34,6 +34,33 @@ func TestHostsHaveOneSpelling(t *testing.T) {
 	}
 }
 
+// A command chooses the name that a rule is proposed for. The name that stands for all private addresses in rules is one, too.
+func TestTheSmallestRuleAllowsOneHost(t *testing.T) {
+	for _, text := range []string{"private", "PRIVATE.", "a.private", "example.com", "10.0.0.1", "localhost"} {
+		host, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		smallest := Smallest(host, 443, messages.HostHTTPS)
+		rules, err := NewRules([]messages.HostRule{smallest})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range []string{"private", "a.private", "b.a.private", "example.com", "a.example.com", "10.0.0.1", "10.0.0.2", "192.168.1.1", "fd00::1", "localhost"} {
+			h, err := Parse(other)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, addresses := range [][]netip.Addr{nil, {netip.MustParseAddr("192.168.1.7")}} {
+				v := Snapshot{Rules: rules}.Decide(Request{Host: h, Port: 443, Protocol: messages.HostHTTPS, Addresses: addresses})
+				if allowed := v.Action == Allow; allowed != (h == host && addresses == nil) {
+					t.Errorf("%v: %s at %v: %+v", smallest, other, addresses, v)
+				}
+			}
+		}
+	}
+}
+
 func FuzzHostsHaveOneSpelling(f *testing.F) {
 	for _, seed := range []string{"example.com", "bücher.example", "127.0.0.1", "[::1]", "0x7f.1", "xn--bcher-kva", "１２７.0.0.1", "a。b", "*.a:1", "10.0.0.0/8"} {
 		f.Add(seed)

@@ -84,7 +84,7 @@ type pattern struct {
 	port    uint16
 }
 
-// privateWord is the host of rules about all private addresses.
+// privateWord is the host of rules about all private addresses. A rule about a host of that name has a dot at its end.
 const privateWord = "private"
 
 func parsePattern(text string) (p pattern, err error) {
@@ -197,5 +197,8 @@ func (r *rule) by() string {
 
 // Smallest is the rule that allows one connection and as little else as can be.
 func Smallest(host Host, port uint16, protocol messages.HostProtocol) messages.HostRule {
+	if host.name == privateWord {
+		host.name += "."
+	}
 	return messages.HostRule{Host: host.Authority(port), Protocol: protocol, Decision: messages.HostAllow}
 }
