@@ -74,8 +74,10 @@ func watcher(t *testing.T, how string, tty bool) (pid int, file ptyio.InputFile)
 		_ = command.Wait()
 	})
 	_ = said.Close()
-	if n, err := out.Read(make([]byte, 1)); n != 1 {
-		t.Skip("skipped: the program cannot do that here: ", err)
+	if n, err := out.Read(make([]byte, 1)); n != 1 && how == "faults" {
+		t.Skip("skipped: no program may wait for its own memory here: ", err)
+	} else if n != 1 {
+		t.Fatal(err)
 	}
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(theirs.Fd()), &stat); err != nil {
