@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -247,9 +248,9 @@ func TestMoreThanAMegabyteOfOutput(t *testing.T) {
 			t.Errorf("%d bytes were kept of %d tokens, %d omitted", len(result.Output), result.OriginalTokens(), result.Omitted)
 		}
 		lines := strings.Split(result.OutputText(), "\n")
-		want := []string{"Warning: truncated output (original token count: 300000)", "... " + strconv.Itoa(size-kept) + " bytes omitted ..."}
-		if len(lines) != 4 || lines[0] != want[0] || lines[1] != want[1] || lines[2] != "" ||
-			!strings.HasPrefix(lines[3], "HEADxxx") || !strings.HasSuffix(lines[3], "xxxTAIL") {
+		want := []string{"Warning: truncated output (original token count: 300000)", "... " + strconv.Itoa(size-kept) + " bytes omitted ...",
+			"... they can be read, from offset 524288 to 675712 ...", ""}
+		if len(lines) != 5 || !slices.Equal(lines[:4], want) || !strings.HasPrefix(lines[4], "HEADxxx") || !strings.HasSuffix(lines[4], "xxxTAIL") {
 			t.Errorf("the text is %.200q", lines)
 		}
 		if text := tools.Text(result); !strings.Contains(text, "\nOriginal token count: 300000\nOutput:\nWarning") {
