@@ -19,7 +19,8 @@ type Until struct {
 	// Pattern, a regular expression (RE2) of at most MaxPattern bytes, ends the call when the output matches it. It is compared with the text
 	// without escape sequences, in which lines end with \n, from the first byte that no call has taken, or from the offset From. What the
 	// terminal shows of the input of this call does not count. A match of more than MaxPatternMatch bytes may be missed. Output of a
-	// flood that is faster than the comparison is compared as far as the process's log still has it, and up to 250 ms later.
+	// flood that is faster than the comparison is compared as far as the process's log still has it, and up to 250 ms later. A program that prints a match and exits at once may have
+	// exited first: the reason is then the exit.
 	Pattern string `json:"pattern,omitempty"`
 	From    *int64 `json:"from,omitempty"`
 	// Quiet ends the call when there was no output for so long. QuietAfterOutput does so only if there was output since the call began.

@@ -25,9 +25,9 @@ approval, run asks on the terminal, even if input and output are pipes. Without 
 SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the command. A second SIGTERM ends it with everything that it started.
 
 ` + settingsHelp("run") + `
-Exit codes: the command's own; 128+N if it died of signal N; 0 when --until is met, and 123 if the command exits with 0 before that;
-124 after --timeout; 125 if it was refused; 126 if it cannot be
-executed; 127 if there is no such program; 2 for wrong usage or settings; 1 if execbus failed.
+Exit codes: the command's own; 128+N if it died of signal N; 0 when --until is met, and 123 if the command exits with 0 before that,
+which also counts if it exits right after what it prints; 124 after --timeout; 125 if it was refused; 126 if it cannot be executed;
+127 if there is no such program; 2 for wrong usage or settings; 1 if execbus failed.
 
 Examples:
   execbus run --sandbox read-only -- ls
