@@ -180,7 +180,8 @@
 //     Where parts of the host's /proc are masked, as in many containers, the kernel refuses a new one, and the host's
 //     stays, read-only.
 //   - Without the network: a network that the commands under one policy share, so that one command can reach a server that
-//     another has started, and nothing else. Unix sockets only if the policy lists some; then those of Docker, containerd,
+//     another has started, and nothing else. The host keeps one socket there, by which it asks the kernel who listens, until the policy
+//     and its commands are gone. Unix sockets only if the policy lists some; then those of Docker, containerd,
 //     D-Bus, displays and of the agents of SSH and GnuPG are covered unless they are listed.
 //   - With Confinement.Proxy: that same network, with a listener on ptyio.ProxyAddress that the owner of Proxy serves from outside. The
 //     process that makes the network binds it, before any command lives there, and the socket goes to the host; no process relays, and there

@@ -81,7 +81,7 @@
 // pattern: a flood that a call compares with a pattern which takes long and is never found, in turn with one without.
 //
 // ports: from the return of listen in a server, as it says itself, to the answer of a call that waits for any port, the latest of a sample.
-// Run it as root and as an ordinary user: the latter has to read a table of all sockets in ports-isolated.
+// Run it as root and as an ordinary user.
 //
 // day: a fixed list of 30 steps of an agent, through "execbus mcp" with what its tools do by default; only where a watcher has
 // come to its end the call says what it waits for. The oracle does the same with creack/pty, in turn for each step, and knows its end. A line

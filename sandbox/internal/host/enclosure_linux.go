@@ -26,14 +26,16 @@ type Enclosure struct {
 	rules    *os.File
 }
 
-// Sockets are those of a proxy in the network of commands. Packets is nil if there is none by name.
+// Sockets are those in the network of commands. Proxy is nil if there is no proxy, and Packets if there is none by name.
 type Sockets struct {
+	asks    *os.File // asks who listens there; nil if the system has no such sockets
 	Proxy   net.Listener
 	Packets net.PacketConn
 	ByName  []net.Listener
 }
 
 func (s *Sockets) close() {
+	_ = s.asks.Close() // or there is none
 	if s.Proxy != nil {
 		_ = s.Proxy.Close()
 	}
@@ -45,10 +47,13 @@ func (s *Sockets) close() {
 	}
 }
 
-// socketsOf takes the descriptors, in the order of isolate.NewNetwork.
-func socketsOf(fds []int) (*Sockets, error) {
+// socketsOf takes the descriptors, in the order of isolate.NewNetwork. asks is whether the first asks who listens.
+func socketsOf(fds []int, asks bool) (*Sockets, error) {
 	s := &Sockets{}
 	var failed error
+	if asks && len(fds) > 0 {
+		s.asks, fds = os.NewFile(uintptr(fds[0]), "netlink"), fds[1:]
+	}
 	for i, fd := range fds {
 		file := os.NewFile(uintptr(fd), "listener")
 		var listener net.Listener

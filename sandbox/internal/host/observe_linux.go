@@ -1,6 +1,7 @@
 package host
 
 import (
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -33,7 +34,17 @@ func (o *observation) findListeners(tree inspect.Tree) ([]ptyio.Listener, error)
 }
 
 func (l *leader) tree() inspect.Tree {
-	return inspect.Tree{Leader: l.pid, Parent: l.process.pid, Orphans: l.process.orphans}
+	return inspect.Tree{Leader: l.pid, Parent: l.process.pid, Orphans: l.process.orphans, Network: l.process.asks(l.plan)}
+}
+
+// asks returns the socket that asks who listens in the network of a plan; nil if there is none.
+func (p *process) asks(plan uint64) *os.File {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if sockets := p.listeners[plan]; sockets != nil {
+		return sockets.asks
+	}
+	return nil
 }
 
 func (l directLeader) tree() inspect.Tree { return inspect.Tree{Leader: l.PID(), Parent: l.parent} }

@@ -44,7 +44,8 @@ type process struct {
 	nextID  uint64
 	plans   map[*Enclosure]uint64 // the numbers of the plans that the warden knows
 	leaders map[uint64]*leader
-	// listeners are the sockets in the networks of commands, by the number of their plan.
+	// listeners are the sockets in the networks of commands, by the number of their plan: for each one that asks who listens there, and those
+	// of its proxy.
 	listeners map[uint64]*Sockets
 	closing   bool
 	retired   bool // it takes no more starts, and ends with its last tree
@@ -318,13 +319,13 @@ func (p *process) unregister(e *Enclosure) uint64 {
 	return n
 }
 
-// listen passes on the sockets that listen in the network of a plan. If they do not come, because descriptors are short, commands that run
-// have no proxy, and the next start makes another network.
-func (p *process) listen(plan uint64, files int) {
-	fds, err := p.conn.TakeFiles(files)
+// listen takes the sockets in the network of a plan, and passes on those that listen there. If they do not come, because descriptors are
+// short, commands that run have no proxy, and the next start makes another network. Without a proxy only looks at who listens take longer.
+func (p *process) listen(plan uint64, listening wire.Listening) {
+	fds, err := p.conn.TakeFiles(listening.Files)
 	var sockets *Sockets
 	if err == nil {
-		sockets, err = socketsOf(fds)
+		sockets, err = socketsOf(fds, listening.Asks)
 	}
 	p.mu.Lock()
 	e := p.enclosureOf(plan)
@@ -334,7 +335,7 @@ func (p *process) listen(plan uint64, files int) {
 	}
 	p.mu.Unlock()
 	switch {
-	case e == nil:
+	case e == nil || !e.plan.Proxied:
 	case err != nil:
 		p.unregister(e)
 		p.options.notice("running commands reach no host, not even one that rules allow, because their proxy got no socket: " + err.Error())
@@ -353,7 +354,7 @@ func (p *process) enclosureOf(plan uint64) *Enclosure {
 	return nil
 }
 
-// closeListeners closes the listeners that no command can reach any more. It is called with p.mu held.
+// closeListeners closes the sockets in networks that no command can reach any more. It is called with p.mu held.
 func (p *process) closeListeners() {
 	for plan, sockets := range p.listeners {
 		used := p.enclosureOf(plan) != nil
@@ -448,7 +449,7 @@ func (p *process) serve() {
 			continue
 		}
 		if reply.Listening != nil {
-			p.listen(reply.ID, reply.Listening.Files)
+			p.listen(reply.ID, *reply.Listening)
 			continue
 		}
 		p.dispatch(reply)

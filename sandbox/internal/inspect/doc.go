@@ -16,8 +16,8 @@
 // libuv's leave a file among what they wait for long after they have stopped reading it.
 //
 // Listening sockets come from sock_diag, one look for all trees in a network namespace, at most 15 ms old. Whose a socket is, is looked up
-// when it is new: its number is compared with the descriptors of the members. Into another namespace only root can look that way; others read
-// /proc/PID/net/tcp, which takes milliseconds.
+// when it is new: its number is compared with the descriptors of the members. Another namespace is asked by a netlink socket that was made in
+// it. Where there is none, /proc/PID/net/tcp is read, which takes milliseconds.
 //
 // A look that finds no certain reader remembers what the kernel had counted of each thread (/proc/PID/task/TID/schedstat). The next one reads
 // only that, and looks again if a thread has run since.

@@ -98,6 +98,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	switch how {
+	case "network":
+		beInANetwork()
 	case "undumpable":
 		_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	case "faults":

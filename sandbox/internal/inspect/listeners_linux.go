@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,7 +86,7 @@ func (l *Listeners) Look() (found []ptyio.Listener, err error) {
 	s := snapshotOf(ns.Ino)
 	s.mu.Lock()
 	if time.Since(s.at) > fresh {
-		s.sockets, s.err = lookUp(leader, ns.Ino == own.Ino)
+		s.sockets, s.err = lookUp(leader, ns.Ino == own.Ino, l.Tree.Network)
 		s.at = time.Now()
 	}
 	sockets, err := s.sockets, s.err
@@ -160,14 +159,14 @@ func socketsOf(pid int) (inodes []uint64) {
 	return inodes
 }
 
-// lookUp asks the kernel for the listening sockets of the namespace of a process. Root can ask from inside of another namespace; others
-// have to read the files that the kernel makes of all sockets, which takes a hundred times as long.
-func lookUp(process string, ours bool) ([]socket, error) {
+// lookUp asks the kernel for the listening sockets of the namespace of a process. Where nobody can be asked, the files tell that the kernel
+// makes of all sockets, which takes a hundred times as long.
+func lookUp(process string, ours bool, there *os.File) ([]socket, error) {
 	if ours {
-		if found, err := diagnose(); err == nil {
+		if found, err := askHere(); err == nil {
 			return found, nil
 		}
-	} else if found, err := diagnoseInside(process + "/ns/net"); err == nil {
+	} else if found, err := ask(there); err == nil { // it fails without a socket
 		return found, nil
 	}
 	v4, err := readTable(process + "/net/tcp")
@@ -178,100 +177,117 @@ func lookUp(process string, ours bool) ([]socket, error) {
 	return append(v4, v6...), nil
 }
 
-// diagnoseInside asks from inside of another namespace. If the thread cannot come back, it ends with this goroutine.
-func diagnoseInside(path string) (found []socket, err error) {
-	there, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(there)
-	here, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(here)
-	type result struct {
-		found []socket
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		runtime.LockOSThread()
-		if err := unix.Setns(there, unix.CLONE_NEWNET); err != nil {
-			runtime.UnlockOSThread()
-			done <- result{nil, err}
-			return
-		}
-		found, err := diagnose()
-		if unix.Setns(here, unix.CLONE_NEWNET) == nil {
-			runtime.UnlockOSThread()
-		}
-		done <- result{found, err}
-	}()
-	r := <-done
-	return r.found, r.err
-}
-
 const (
 	tcpListen     = 10
 	sockDiagByFam = 20 // SOCK_DIAG_BY_FAMILY
 )
 
-// diagnose asks the kernel, by sock_diag, for the listening sockets of the namespace of this thread.
-func diagnose() (found []socket, err error) {
+// askHere asks for the namespace of this thread.
+func askHere() (found []socket, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
+	return diagnose(fd)
+}
+
+// ask asks for the namespace in which a netlink socket was made. The socket may be closed meanwhile.
+func ask(there *os.File) (found []socket, err error) {
+	raw, err := there.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	if failed := raw.Control(func(fd uintptr) { found, err = diagnose(int(fd)) }); failed != nil {
+		return nil, failed
+	}
+	return found, err
+}
+
+// diagnose asks by a netlink socket, which one caller uses at a time.
+func diagnose(fd int) (found []socket, err error) {
+	room := make([]byte, 32<<10)
+	for err == nil { // an earlier request may have failed before all of its answers were read
+		_, err = receive(fd, room)
+	}
+	if err != unix.EAGAIN {
+		return nil, err
+	}
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		more, err := dump(fd, family)
-		if err != nil {
+		if found, err = dump(fd, family, room, found); err != nil {
 			return nil, err
 		}
-		found = append(found, more...)
 	}
 	return found, nil
 }
 
-// dump sends one request, an inet_diag_req_v2 behind its header, and reads the answers.
-func dump(fd int, family byte) (found []socket, err error) {
-	request := make([]byte, unix.SizeofNlMsghdr+56)
-	header := (*unix.NlMsghdr)(unsafe.Pointer(&request[0]))
-	header.Len, header.Type, header.Flags = uint32(len(request)), sockDiagByFam, unix.NLM_F_REQUEST|unix.NLM_F_DUMP
-	body := request[unix.SizeofNlMsghdr:]
-	body[0], body[1] = family, unix.IPPROTO_TCP
-	binary.NativeEndian.PutUint32(body[4:], 1<<tcpListen)
-	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+// receive reads what the kernel has answered: it does so before a call returns.
+func receive(fd int, room []byte) (answers []byte, err error) {
+	for {
+		n, from, err := unix.Recvfrom(fd, room, unix.MSG_DONTWAIT)
+		switch sender, _ := from.(*unix.SockaddrNetlink); {
+		case err == unix.EINTR:
+		case err != nil:
+			return nil, err
+		case sender != nil && sender.Pid == 0: // root in the namespace can send, too
+			return room[:n], nil
+		}
+	}
+}
+
+// dump sends one request, and adds what is answered.
+func dump(fd int, family byte, room []byte, found []socket) ([]socket, error) {
+	if err := request(fd, family); err != nil {
 		return nil, err
 	}
-	room := make([]byte, 32<<10)
 	for {
-		n, _, err := unix.Recvfrom(fd, room, 0)
-		if err == unix.EINTR {
-			continue
-		}
+		answers, err := receive(fd, room)
 		if err != nil {
 			return nil, err
 		}
-		for p := room[:n]; len(p) >= unix.SizeofNlMsghdr; {
-			h := (*unix.NlMsghdr)(unsafe.Pointer(&p[0]))
-			length := int(h.Len)
-			if length < unix.SizeofNlMsghdr || length > len(p) {
-				return nil, unix.EPROTO
-			}
-			switch h.Type {
-			case unix.NLMSG_DONE:
-				return found, nil
-			case unix.NLMSG_ERROR:
-				return nil, unix.EPROTO
-			}
-			if s, ok := diagnosed(p[unix.SizeofNlMsghdr:length]); ok {
-				found = append(found, s)
-			}
-			p = p[min((length+3)&^3, len(p)):]
+		var over bool
+		if found, over, err = read(answers, found); over || err != nil {
+			return found, err
 		}
 	}
+}
+
+// request sends an inet_diag_req_v2 behind its header.
+func request(fd int, family byte) error {
+	message := make([]byte, unix.SizeofNlMsghdr+56)
+	header := (*unix.NlMsghdr)(unsafe.Pointer(&message[0]))
+	header.Len, header.Type, header.Flags = uint32(len(message)), sockDiagByFam, unix.NLM_F_REQUEST|unix.NLM_F_DUMP
+	body := message[unix.SizeofNlMsghdr:]
+	body[0], body[1] = family, unix.IPPROTO_TCP
+	binary.NativeEndian.PutUint32(body[4:], 1<<tcpListen)
+	return unix.Sendto(fd, message, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+}
+
+// read adds the sockets of some answers. over says that there are no more.
+func read(answers []byte, found []socket) (all []socket, over bool, err error) {
+	for len(answers) >= unix.SizeofNlMsghdr {
+		h := (*unix.NlMsghdr)(unsafe.Pointer(&answers[0]))
+		length := int(h.Len)
+		if length < unix.SizeofNlMsghdr || length > len(answers) {
+			return nil, false, unix.EPROTO
+		}
+		body := answers[unix.SizeofNlMsghdr:length]
+		switch h.Type {
+		case unix.NLMSG_DONE, unix.NLMSG_ERROR:
+			if len(body) < 4 {
+				return nil, false, unix.EPROTO
+			}
+			if errno := -int32(binary.NativeEndian.Uint32(body)); errno != 0 { // such as ENOENT: it knows nothing of TCP
+				return nil, false, unix.Errno(errno)
+			}
+			return found, true, nil
+		}
+		if s, ok := diagnosed(body); ok {
+			found = append(found, s)
+		}
+		answers = answers[min((length+3)&^3, len(answers)):]
+	}
+	return found, false, nil
 }
 
 // diagnosed reads an inet_diag_msg.

@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"os"
+
 	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
@@ -11,6 +13,9 @@ type Tree struct {
 	// The parent of an isolated leader is process 1 of its namespace: all its children are members, and Orphans is not asked.
 	Orphans func() []int
 	Parent  int // of the leader, unless it is isolated
+	// Network is a netlink socket for sock_diag that was made in the leader's network namespace. Nil means that there is none, or that the
+	// namespace may be the caller's.
+	Network *os.File
 }
 
 // maxMembers bounds the processes of one look.

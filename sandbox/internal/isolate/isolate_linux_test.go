@@ -112,11 +112,14 @@ func network(t testing.TB) *Network {
 	if err, _ := Probe(true); err != nil {
 		t.Skipf("no namespaces here: %v", err)
 	}
-	n, _, err := NewNetwork(0, nil)
+	n, sockets, err := NewNetwork(0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Close)
+	for _, socket := range sockets {
+		_ = unix.Close(socket)
+	}
 	return n
 }
 

@@ -10,10 +10,15 @@ import (
 
 // Network is a network namespace that several commands share. They can reach each other's servers, and a listener that was made with
 // it, and nothing else. It is safe for concurrent use until it is closed.
-type Network struct{ user, net int }
+type Network struct {
+	user, net int
+	// Asks says that the first of its sockets asks who listens in it.
+	Asks bool
+}
 
-// NewNetwork makes a network, in which loopback is up, on this thread. If a port for a proxy is named, it also returns sockets, which are the
-// caller's: one that listens there on 127.0.0.1. With ports by name there is one for datagrams on port 53 of 127.0.0.1, and one for each
+// NewNetwork makes a network, in which loopback is up, on this thread. It also returns sockets in it, which are the caller's. The first is
+// of netlink, and asks who listens there (sock_diag); Asks is false where the system has no such sockets. If a port for a proxy is
+// named, the next listens there on 127.0.0.1. With ports by name there is one for datagrams on port 53 of 127.0.0.1, and one for each
 // of these ports, on every address; those of 198.18.0.0/15 lead there. Nothing in the network can have taken a port before.
 func NewNetwork(proxy int, byName []int) (n *Network, sockets []int, err error) {
 	var b builder
@@ -35,8 +40,10 @@ func NewNetwork(proxy int, byName []int) (n *Network, sockets []int, err error) 
 			birth.Call("add all of them", unix.SYS_IOCTL, socket.Word(0), birth.Number(unix.SIOCSIFNETMASK), request("lo:n", mask[0], mask[1])))
 	}
 	b.add(birth.Call("close the socket", unix.SYS_CLOSE, socket.Word(0)))
-	kept := birth.NewMemory(make([]uint64, 2+2+len(byName))...)
-	count := 0
+	kept := birth.NewMemory(make([]uint64, 2+1+2+len(byName))...)
+	b.add(birth.Call("make the socket that asks who listens", unix.SYS_SOCKET, birth.Number(unix.AF_NETLINK),
+		birth.Number(unix.SOCK_RAW|unix.SOCK_CLOEXEC), birth.Number(unix.NETLINK_SOCK_DIAG)).Keep(kept, 2).MayFail())
+	count := 1
 	bound := func(what string, kind int, address [2]uint64) {
 		at := 2 + count
 		count++
@@ -63,10 +70,15 @@ func NewNetwork(proxy int, byName []int) (n *Network, sockets []int, err error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, word := range words[2 : 2+count] {
+	n = &Network{user: int(words[0]), net: int(words[1]), Asks: int(words[2]) >= 0} // otherwise it is a negative errno
+	first := 2
+	if !n.Asks {
+		first++
+	}
+	for _, word := range words[first : 2+count] {
 		sockets = append(sockets, int(word))
 	}
-	return &Network{int(words[0]), int(words[1])}, sockets, nil
+	return n, sockets, nil
 }
 
 // backlog is how many connections wait until the host accepts them, if its kernel lets so many wait.

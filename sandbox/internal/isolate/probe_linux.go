@@ -69,11 +69,14 @@ func probe(own bool, launch Launch) error {
 	defer runtime.UnlockOSThread()
 	launch.Plan, launch.Filter = &confine.Plan{Network: !own}, seccomp.Filter(seccomp.Kind{Network: seccomp.Private})
 	if own {
-		network, _, err := NewNetwork(0, nil)
+		network, sockets, err := NewNetwork(0, nil)
 		if err != nil {
 			return err
 		}
 		defer network.Close()
+		for _, socket := range sockets {
+			_ = unix.Close(socket)
+		}
 		launch.Network = network
 	}
 	reports, report, err := Reports()

@@ -30,11 +30,14 @@ func startIsolated(t *testing.T, f *Forest, keep bool, script string) (*Tree, <-
 	if err, _ := isolate.Probe(true); err != nil {
 		t.Skipf("no namespaces here: %v", err)
 	}
-	network, _, err := isolate.NewNetwork(0, nil)
+	network, sockets, err := isolate.NewNetwork(0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer network.Close()
+	for _, socket := range sockets {
+		_ = unix.Close(socket)
+	}
 	reports, report, err := isolate.Reports()
 	if err != nil {
 		t.Fatal(err)

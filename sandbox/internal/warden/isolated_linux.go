@@ -175,7 +175,7 @@ func (w *warden) isolate(s start) {
 	w.startIsolated(s, p)
 }
 
-// newNetwork makes the network of a plan. The sockets of its proxy go to the host, and nothing of them stays here.
+// newNetwork makes the network of a plan. Its sockets go to the host, and nothing of them stays here.
 func (w *warden) newNetwork(plan uint64, p *registered) error {
 	port, byName := 0, []int(nil)
 	if p.plan.Proxied {
@@ -191,14 +191,15 @@ func (w *warden) newNetwork(plan uint64, p *registered) error {
 	}
 	var files []*os.File
 	for _, socket := range sockets {
-		file := os.NewFile(uintptr(socket), "listener")
+		file := os.NewFile(uintptr(socket), "socket")
 		defer file.Close()
 		files = append(files, file)
 	}
-	if err := w.conn.Send(&wire.Reply{ID: plan, Listening: &wire.Listening{Files: len(files)}}, files...); err != nil {
+	listening := &wire.Listening{Files: len(files), Asks: p.cell.network.Asks}
+	if err := w.conn.Send(&wire.Reply{ID: plan, Listening: listening}, files...); err != nil {
 		p.cell.network.Close()
 		p.cell.network = nil
-		return &birth.Error{Step: "give the proxy's sockets to the host", Errno: unix.EIO}
+		return &birth.Error{Step: "give the sockets of the network to the host", Errno: unix.EIO}
 	}
 	return nil
 }

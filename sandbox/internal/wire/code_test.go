@@ -112,7 +112,7 @@ func TestEveryFieldIsWritten(t *testing.T) {
 			Register: &Register{confine.Plan{Network: true, Proxied: true, Rules: []confine.Rule{somewhere}, Sockets: []confine.Rule{somewhere}}, 1, 1},
 			Withdraw: &Withdraw{}, Signal: &Signal{1, 1}, End: &End{1}},
 		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1, confine.Confined, []string{"a"}}, &Failed{1, "a"}, &tree.Status{Kind: 1, Number: 1}, 1,
-			&tree.Report{Ended: 1, Survivors: []tree.Survivor{{PID: 1, Name: "n", Why: "w"}}, Airtight: true}, &Listening{3}},
+			&tree.Report{Ended: 1, Survivors: []tree.Survivor{{PID: 1, Name: "n", Why: "w"}}, Airtight: true}, &Listening{3, true}},
 	} {
 		checkSet(t, reflect.ValueOf(message).Elem())
 		out := coder{}

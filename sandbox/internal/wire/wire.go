@@ -94,8 +94,12 @@ type Reply struct {
 	Listening *Listening
 }
 
-// Listening says that a network was made for the commands of a plan, with sockets that listen there, in the order of isolate.NewNetwork.
-type Listening struct{ Files int }
+// Listening says that a network was made for the commands of a plan, with sockets there, in the order of isolate.NewNetwork. Asks says that
+// the first of them asks who listens there.
+type Listening struct {
+	Files int
+	Asks  bool
+}
 
 // Hello says how the warden makes its marks. It comes before any tree starts, because the warden may die before it can report the
 // mark of a tree.
@@ -215,5 +219,6 @@ func (m *Reply) code(c *coder) {
 	}
 	if optional(c, &m.Listening) {
 		number(c, &m.Listening.Files)
+		flag(c, &m.Listening.Asks)
 	}
 }
