@@ -188,6 +188,15 @@
 // that process: an ExecNotice says so, once, and what was written can still be read. Files have output and nothing else: what is typed into a
 // terminal that does not show it is in none.
 //
+// # Views
+//
+// The text of a result can be made for its reader: [SessionOptions].View, or the View of a call. With messages.ViewText it has no escape
+// sequences, and a progress bar is its last state; while a program has the alternate screen of its terminal on, it is that screen. With
+// messages.ViewScreen it always is. Result.Shown has it beside the bytes, and [messages.ReadOutput].View does the same for a page. A view is made
+// when the answer is there, in the goroutine of the caller, from the output of the answer and, for terminals, from what is kept before it: the first
+// 512 KiB and the last MiB. The screen has the size that the terminal has then. A view that would take more than a second or be more than four
+// times as large as the output, which no program makes by accident, is not made: the answer is raw. Package view says what a view shows.
+//
 // # Limits
 //
 // A session has at most 64 processes. At that limit a new command takes the place of the least recently used process that no

@@ -42,6 +42,9 @@ type SessionOptions struct {
 	AnswerEarly bool
 	// OutputTokens bounds the text of every result, whatever a call asks for; zero means messages.DefaultOutputTokens.
 	OutputTokens int
+	// View is the form of the output in the text of results, where a call does not say it; empty means messages.ViewRaw. Hosts whose
+	// results are read by a model choose messages.ViewText.
+	View messages.View
 	// MaxProcesses is how many processes may live at once, at most 50,000; zero means DefaultSessionMaxProcesses. At that limit
 	// a new command takes the place of the least recently used process that no call waits for and that is not among the
 	// ProtectedProcesses most recently used. That process is ended when the command outlives the call that asked for it; until
@@ -104,6 +107,9 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	}
 	if err := o.checkApproval(); err != nil {
 		return o, err
+	}
+	if o.View.Check() != nil {
+		return o, badOption("SessionOptions.View", o.View, "use raw, text or screen")
 	}
 	for _, option := range []struct {
 		name       string

@@ -23,6 +23,7 @@ type Session struct {
 	runtime    *Runtime
 	id         messages.SessionID
 	supervisor *actors.PID
+	view       messages.View // of results, if a call does not say
 	// over says that no further event will come. It is an atomic because callers read it without sending a message.
 	over atomic.Bool
 }
@@ -114,7 +115,11 @@ func (s *Session) Exec(ctx context.Context, command messages.ExecCommand) (*mess
 	if is {
 		return s.execPatch(ctx, command, found)
 	}
-	return begin[*messages.Result](ctx, s, messages.Clone(command))
+	result, err := begin[*messages.Result](ctx, s, messages.Clone(command))
+	if err != nil {
+		return nil, err
+	}
+	return s.show(ctx, result, command.View), nil
 }
 
 // Run runs a command to its end, with stdout and stderr apart. A timeout is a result, not an error. A context that ends
@@ -128,16 +133,25 @@ func (s *Session) Run(ctx context.Context, command messages.RunCommand) (*messag
 // bytes were taken, Write returns an error beside the result, which says how many were.
 func (s *Session) Write(ctx context.Context, input messages.WriteStdin) (*messages.Result, error) {
 	result, err := begin[*messages.Result](ctx, s, messages.Clone(input))
-	if err == nil && input.UntilTaken && result.InputErr != nil {
+	switch {
+	case err != nil:
+		return nil, err
+	case input.UntilTaken && result.InputErr != nil:
 		return result, result.InputErr
+	case input.UntilTaken || input.NoWait: // it takes no output
+		return result, nil
 	}
-	return result, err
+	return s.show(ctx, result, input.View), nil
 }
 
 // Poll collects output until the process ends or the yield time is over. The first poll after the end gets the rest of the output
 // and the exit code; later ones get an error that matches messages.ErrProcessEnded and holds the record.
 func (s *Session) Poll(ctx context.Context, poll messages.Poll) (*messages.Result, error) {
-	return begin[*messages.Result](ctx, s, messages.Clone(poll))
+	result, err := begin[*messages.Result](ctx, s, messages.Clone(poll))
+	if err != nil {
+		return nil, err
+	}
+	return s.show(ctx, result, poll.View), nil
 }
 
 // Wait waits for reasons at processes: the exit of the leader, or what an Until says; at one process, at the first of several, or at all of
@@ -152,7 +166,11 @@ func (s *Session) Wait(ctx context.Context, wait messages.Wait) (messages.Wakeup
 // its own position, and takes nothing from calls that poll or from other readers. With SkipLost a reader that was too slow learns
 // exactly how much it missed.
 func (s *Session) Read(ctx context.Context, read messages.ReadOutput) (*messages.OutputPage, error) {
-	return begin[*messages.OutputPage](ctx, s, messages.Clone(read))
+	page, err := begin[*messages.OutputPage](ctx, s, messages.Clone(read))
+	if err != nil || read.View == "" {
+		return page, err
+	}
+	return s.viewed(ctx, page, read), nil
 }
 
 // CloseStdin ends the input of a process after the bytes that were written so far.
@@ -286,6 +304,11 @@ type begunKey struct{}
 // session receives it does not run begun. begun must return at once.
 func WithBegun(ctx context.Context, begun func()) context.Context {
 	return context.WithValue(ctx, begunKey{}, begun)
+}
+
+// withoutBegun is the context of a further request of the same call.
+func withoutBegun(ctx context.Context) context.Context {
+	return context.WithValue(ctx, begunKey{}, nil)
 }
 
 // begun says that the call of a context has its place in the order.

@@ -80,6 +80,9 @@ type ReadOutput struct {
 	// SkipLost begins at the next output that is kept if the output at Offset or AfterSeq is not kept any more, and says how much
 	// was skipped; without SkipLost that is an error.
 	SkipLost bool `json:"skipLost,omitempty"`
+	// View adds to the page what a view shows of its chunks, as OutputPage.Shown. The page then goes on up to Max or to output that is not
+	// kept; without a View it may be shorter. With a Grep the text of each line is answered; a search has no screen.
+	View View `json:"view,omitempty"`
 }
 
 // Most is the bound on the bytes of the answer.
@@ -124,6 +127,8 @@ const MaxRead = 1 << 20
 // OutputPage is a part of remembered output.
 type OutputPage struct {
 	Chunks []OutputChunk `json:"chunks"`
+	// Shown is the chunks in the view that was asked for; nil means the raw one. A screen is the terminal's behind the last chunk.
+	Shown *Shown `json:"shown,omitempty"`
 	// Total is the number of bytes of output so far, and LastSeq is the number of the newest chunk.
 	Total   int64  `json:"total"`
 	LastSeq uint64 `json:"lastSeq"`

@@ -55,6 +55,8 @@ type ExecCommand struct {
 	// tightest bound holds, including the session's. If both are nil, DefaultOutputTokens is one.
 	MaxOutputTokens *int `json:"maxOutputTokens,omitempty"`
 	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
+	// View is the form of the output in Result.OutputText; empty means the session's.
+	View View `json:"view,omitempty"`
 }
 
 // MaxScript bounds a script, in bytes: Linux refuses a longer argument (MAX_ARG_STRLEN, which includes the terminating NUL).
@@ -89,15 +91,18 @@ type Result struct {
 	ChunkID string `json:"chunkId"`
 	// WallTime is how long the call took.
 	WallTime time.Duration `json:"wallTimeNs"`
-	// Output is the output since the last answer. If that was too much, its first Head bytes are the beginning, the rest is the
-	// end, and Omitted bytes between them were dropped.
+	// Output is the output since the last answer, from Offset on in the output of the process. If that was too much, its first Head bytes
+	// are the beginning, the rest is the end, and Omitted bytes between them were dropped.
 	Output  []byte `json:"output"`
+	Offset  int64  `json:"offset,omitempty"`
 	Head    int    `json:"head,omitempty"`
 	Omitted int64  `json:"omitted,omitempty"`
 	// OmittedAt is the offset of the first of the omitted bytes in the output of the process. OmittedKept says that all of them can be
 	// read, with a ReadOutput.
 	OmittedAt   int64 `json:"omittedAt,omitempty"`
 	OmittedKept bool  `json:"omittedKept,omitempty"`
+	// Shown is the output in the view that was asked for; nil means the raw one.
+	Shown *Shown `json:"shown,omitempty"`
 	// MaxOutputTokens bounds the output in OutputText, and so does MaxOutputBytes if it is not nil.
 	MaxOutputTokens int  `json:"maxOutputTokens"`
 	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`

@@ -17,6 +17,8 @@ type WriteStdin struct {
 	// MaxOutputTokens and MaxOutputBytes are those of ExecCommand.
 	MaxOutputTokens *int `json:"maxOutputTokens,omitempty"`
 	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
+	// View is the form of the output in Result.OutputText; empty means the session's.
+	View View `json:"view,omitempty"`
 	// NoTimeout is Poll.NoTimeout; there must then be no bytes.
 	NoTimeout bool `json:"noTimeout,omitempty"`
 	// UntilTaken answers as soon as the process has taken the bytes, and takes no output: for callers that follow the process.
@@ -49,6 +51,8 @@ type Poll struct {
 	// MaxOutputTokens and MaxOutputBytes are those of ExecCommand.
 	MaxOutputTokens *int `json:"maxOutputTokens,omitempty"`
 	MaxOutputBytes  *int `json:"maxOutputBytes,omitempty"`
+	// View is the form of the output in Result.OutputText; empty means the session's.
+	View View `json:"view,omitempty"`
 }
 
 // CloseStdin ends a process's input. It is answered with an *Error if that cannot be done.

@@ -35,7 +35,7 @@ func or(said *time.Duration, unsaid time.Duration) time.Duration {
 
 // Check returns an error for a number that its field cannot have.
 func (m ExecCommand) Check() error {
-	if err := cmp.Or(m.Limits.Check(), m.Until.check("exec")); err != nil {
+	if err := cmp.Or(m.Limits.Check(), m.Until.check("exec"), m.View.check("exec")); err != nil {
 		return err
 	}
 	return notNegative("exec", number("yield", m.Yield), number("grace", m.Grace), number("maxOutputTokens", m.MaxOutputTokens),
@@ -64,7 +64,7 @@ func (m WriteStdin) Check() error {
 	case m.Repeatable && !m.UntilTaken:
 		return contradiction("write", "repeatable", "input that a second attempt may read again must wait until it is taken; let the write wait for that, or leave this out")
 	}
-	if err := m.Until.check("write"); err != nil {
+	if err := cmp.Or(m.Until.check("write"), m.View.check("write")); err != nil {
 		return err
 	}
 	return notNegative("write", number("yield", m.Yield), number("patience", m.Patience),
@@ -76,7 +76,7 @@ func (m Poll) Check() error {
 	if m.NoTimeout && m.Yield != nil {
 		return yieldWithoutEnd("poll")
 	}
-	if err := m.Until.check("poll"); err != nil {
+	if err := cmp.Or(m.Until.check("poll"), m.View.check("poll")); err != nil {
 		return err
 	}
 	return notNegative("poll", number("yield", m.Yield), number("maxOutputTokens", m.MaxOutputTokens),
@@ -89,7 +89,8 @@ func (m Terminate) Check() error { return notNegative("terminate", number("grace
 // Check returns an error for a number that its field cannot have, for a read that says twice where to begin, and for a pattern that cannot
 // be used. A read that does not say where to begin is refused by its receiver.
 func (m ReadOutput) Check() error {
-	if err := notNegative("read", number("offset", m.Offset), number("tail", &m.Tail), number("max", &m.Max), number("wait", &m.Wait)); err != nil {
+	if err := cmp.Or(m.View.check("read"),
+		notNegative("read", number("offset", m.Offset), number("tail", &m.Tail), number("max", &m.Max), number("wait", &m.Wait))); err != nil {
 		return err
 	}
 	begins := 0
@@ -107,6 +108,8 @@ func (m ReadOutput) Check() error {
 		return contradiction("read", "line", "there is no line 0; lines are counted from 1, or from -1 at the end")
 	case m.Grep == nil:
 		return nil
+	case m.View == ViewScreen:
+		return contradiction("read", "view", "a search has no screen; use text or raw")
 	case m.AfterSeq != nil:
 		return contradiction("read", "afterSeq", "a search cannot begin behind a chunk; give an offset, a line, or a number of bytes at the end")
 	case m.Wait > 0:

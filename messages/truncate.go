@@ -16,19 +16,25 @@ func Tokens[N int | int64](bytes N) N { return (bytes + BytesPerToken - 1) / Byt
 // OriginalTokens estimates the tokens of all output since the last answer, dropped output included.
 func (r *Result) OriginalTokens() int64 { return Tokens(int64(len(r.Output)) + r.Omitted) }
 
-// OutputText is the output for a model, cut to MaxOutputTokens or MaxOutputBytes. Every broken character becomes one U+FFFD.
+// OutputText is the output for a model, in the view that was asked for, cut to MaxOutputTokens or MaxOutputBytes. Every broken character
+// becomes one U+FFFD.
 // If bytes were dropped, an OmissionMarker stands in their place, with a line that says where they can be read if they can, or in front of the output if cutting removes that place.
 func (r *Result) OutputText() string {
 	limit := limitOf(r.MaxOutputTokens, r.MaxOutputBytes)
-	if r.Omitted == 0 {
-		return limit.apply(lossy(r.Output), r.OriginalTokens())
+	cut := min(max(r.Head, 0), len(r.Output))
+	head, tail := lossy(r.Output[:cut]), lossy(r.Output[cut:])
+	if r.Shown != nil {
+		cut = min(max(r.Shown.Head, 0), len(r.Shown.Text))
+		head, tail = r.Shown.Text[:cut], r.Shown.Text[cut:]
+	}
+	if r.Omitted == 0 || r.Shown != nil && r.Shown.View == ViewScreen {
+		return limit.apply(head+tail, r.OriginalTokens())
 	}
 	marker := OmissionMarker(r.Omitted)
 	if r.OmittedKept {
 		marker += fmt.Sprintf("... they can be read, from offset %d to %d ...\n", r.OmittedAt, r.OmittedAt+r.Omitted)
 	}
-	cut := min(max(r.Head, 0), len(r.Output))
-	text := lossy(r.Output[:cut]) + marker + lossy(r.Output[cut:])
+	text := head + marker + tail
 	if len(text) <= limit.bytes {
 		return text
 	}

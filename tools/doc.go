@@ -35,6 +35,9 @@
 // and the session allow; [Options.WholeOutput] is for programs that want all of it. Standard output and standard error of a command
 // on pipes are one pipe, so a model reads them in the order in which they were written; see [Options.SeparateStreams].
 //
+// The argument view says how output is shown: raw, text or screen, see [messages.View]; the session's SessionOptions.View is the default.
+// Offsets, and the original token count, are those of the bytes whatever is shown.
+//
 // # What you must not assume
 //
 // That an error means that nothing ran: one that matches messages.ErrCancelled says that the call was cancelled.

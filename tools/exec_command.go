@@ -21,6 +21,7 @@ const (
 	argTTY                   = "tty"
 	argYield                 = "yield_time_ms"
 	argMaxTokens             = "max_output_tokens"
+	argView                  = "view"
 	argSandboxPermissions    = "sandbox_permissions"
 	argJustification         = "justification"
 	argPrefixRule            = "prefix_rule"
@@ -43,6 +44,7 @@ func execCommand(options Options) tool {
 			ms(messages.DefaultExecYield), ms(messages.MinYield), ms(messages.MaxYield))},
 		until,
 		maxTokens(session),
+		viewed(session),
 		parameter{name: argSandboxPermissions, kind: text, about: "What the command may do beyond the session's sandbox. Default: use_default.",
 			choices: []string{string(messages.PermissionsUseDefault), string(messages.PermissionsRequireEscalated), string(messages.PermissionsWithAdditional)}},
 		parameter{name: argJustification, kind: text, about: "Why it is needed, in one sentence for the person who is asked, if one is."},
@@ -81,6 +83,16 @@ func maxTokens(session execbus.SessionOptions) parameter {
 		messages.BytesPerToken, cmp.Or(session.OutputTokens, messages.DefaultOutputTokens))}
 }
 
+// viewed is the form of the output.
+func viewed(session execbus.SessionOptions) parameter {
+	return parameter{name: argView, kind: text, choices: []string{string(messages.ViewRaw), string(messages.ViewText), string(messages.ViewScreen)},
+		about: fmt.Sprintf("How to show output: raw bytes; text without escape sequences, or the screen of a full-screen program; or the screen of the terminal. Default: %s.",
+			cmp.Or(session.View, messages.ViewRaw))}
+}
+
+// view is the form that the call asks for; empty if it asks for none.
+func (a arguments) view() messages.View { return messages.View(a.text(argView)) }
+
 func ms(d time.Duration) int64 { return d.Milliseconds() }
 
 // command is the command that the arguments ask for.
@@ -91,7 +103,7 @@ func (s *Set) command(call messages.CallID, a arguments) messages.ExecCommand {
 	}
 	return messages.ExecCommand{Call: call, Script: a.text(argCmd), Dir: a.text(argWorkdir), Shell: a.text(argShell),
 		Login: login, TTY: a.flag(argTTY), Merged: !s.options.SeparateStreams, Yield: optional[time.Duration](a, argYield),
-		Until: untilOf(a), MaxOutputTokens: optional[int](a, argMaxTokens),
+		Until: untilOf(a), MaxOutputTokens: optional[int](a, argMaxTokens), View: a.view(),
 		CommandPolicy: messages.CommandPolicy{
 			SandboxPermissions:    messages.SandboxPermissions(a.text(argSandboxPermissions)),
 			Justification:         a.text(argJustification),

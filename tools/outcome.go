@@ -94,6 +94,9 @@ func notes(r *messages.Result) (all []string) {
 	if r.Met != nil && r.Running {
 		add("%s", metText(r.Met))
 	}
+	if r.Shown != nil && r.Shown.View == messages.ViewScreen {
+		add("The output is the screen of the terminal")
+	}
 	if r.Background != nil {
 		add("Background processes: %s", r.Background)
 	}

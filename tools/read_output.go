@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -52,7 +53,7 @@ type Match struct {
 	Around bool   `json:"around,omitempty"` // it does not match, but stands before or behind a line that does
 }
 
-func readOutput() tool {
+func readOutput(options Options) tool {
 	number, line := map[string]any{"type": "number"}, map[string]any{"type": "string"}
 	return tool{Tool: Tool{Name: "read_output", Title: "Read remembered output", ReadOnly: true, Description: fmt.Sprintf(
 		"Reads the output of a process again, also for a while after its end, and takes nothing from write_stdin. "+
@@ -66,6 +67,7 @@ func readOutput() tool {
 			{name: argPattern, kind: text, about: "Return only lines that match this regular expression (RE2), with their offsets."},
 			{name: argBefore, kind: whole, about: fmt.Sprintf("With a pattern: how many lines to return before each match, up to %d.", messages.MaxGrepContext)},
 			{name: argAfter, kind: whole, about: "With a pattern: how many lines to return after each match."},
+			viewed(options.Session),
 		},
 		output: closed(map[string]any{
 			"session_id": number, "offset": number, "next_offset": number, "total_bytes": number, "missed_bytes": number,
@@ -91,6 +93,8 @@ func runRead(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answer
 		return misread(wrong("read_output", argLine, "it cannot be combined with offset; leave one of them out"))
 	case a.has(argLine) && a.number(argLine) == 0:
 		return misread(wrong("read_output", argLine, "there is no line 0; lines are counted from 1"))
+	case pattern != "" && a.view() == messages.ViewScreen:
+		return misread(wrong("read_output", argView, "a search has no screen; use text or raw, or leave the pattern out"))
 	case pattern != "":
 		if _, err := regexp.Compile(pattern); err != nil {
 			return misread(wrong("read_output", argPattern, err.Error()))
@@ -104,12 +108,20 @@ func runRead(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answer
 	case a.has(argTail):
 		length = a.number(argTail)
 	}
-	extent, err := s.extent(ctx, a, min(length, mostRead))
+	read := a.begin()
+	read.Max = max(min(length, mostRead), 1)
+	if read.View = s.view(a); read.View == "" {
+		read.View = messages.ViewRaw
+	}
+	page, err := s.session.Read(ctx, read)
 	if err != nil {
 		return failure("read_output", err)
 	}
-	return extent.answer(a.notes)
+	return reading(page, read, length, a.notes)
 }
+
+// view is the form of output that a call asks for, or that of the session.
+func (s *Set) view(a arguments) messages.View { return cmp.Or(a.view(), s.options.Session.View) }
 
 // begin says where a read begins.
 func (a arguments) begin() messages.ReadOutput {
@@ -125,11 +137,26 @@ func (a arguments) begin() messages.ReadOutput {
 	return read
 }
 
-// answer describes the content of an extent.
-func (s *extent) answer(notes []string) Answer {
-	r := Reading{SessionID: int(s.process), Offset: s.from, NextOffset: s.next(), TotalBytes: s.total, MissedBytes: s.missed, Ended: s.ended, Notes: notes}
+// reading is the answer with the content of a page, which has a view.
+func reading(page *messages.OutputPage, read messages.ReadOutput, length int, notes []string) Answer {
+	var output []byte
+	for _, chunk := range page.Chunks {
+		output = append(output, chunk.Bytes...)
+	}
+	if length == 0 { // only what there is to know about the output
+		output = nil
+	}
+	from := begin(page, read.Offset)
+	r := Reading{SessionID: int(read.Process), Offset: from, NextOffset: from + int64(len(output)), TotalBytes: page.Total, MissedBytes: page.Missed,
+		Ended: page.Ended, Notes: notes}
 	b := r.heading("before them")
-	r.Output = s.text()
+	r.Output = strings.ToValidUTF8(string(output), "\uFFFD")
+	if page.Shown != nil && length > 0 {
+		r.Output = page.Shown.Text
+		if page.Shown.View == messages.ViewScreen {
+			b.WriteString("\nThe screen behind them:")
+		}
+	}
 	fmt.Fprintf(b, "\nOutput:\n%s", r.Output)
 	return Answer{Text: b.String(), Structured: r}
 }
@@ -152,6 +179,9 @@ func (s *Set) search(ctx context.Context, a arguments, pattern string) Answer {
 	read := a.begin()
 	read.Max = mostRead
 	read.Grep = &messages.Grep{Pattern: pattern, Before: a.number(argBefore), After: a.number(argAfter), Matches: mostMatches, Bytes: int64(a.number(argLength))}
+	if s.view(a) != "" && s.view(a) != messages.ViewRaw {
+		read.View = messages.ViewText
+	}
 	page, err := s.session.Read(ctx, read)
 	if err != nil {
 		return failure("read_output", err)
@@ -190,52 +220,6 @@ func (s *Set) search(ctx context.Context, a arguments, pattern string) Answer {
 
 // maxLine bounds how much of a matching line is returned, in bytes.
 const maxLine = 2000
-
-// extent is output without a gap.
-type extent struct {
-	process     messages.ProcessID
-	from, total int64
-	missed      int64
-	bytes       []byte
-	ended       bool
-}
-
-func (s *extent) next() int64 { return s.from + int64(len(s.bytes)) }
-
-func (s *extent) text() string { return strings.ToValidUTF8(string(s.bytes), "\uFFFD") }
-
-// extent reads the output that the arguments name, page by page. It stops before a gap; output after the gap is
-// another extent.
-func (s *Set) extent(ctx context.Context, a arguments, length int) (*extent, error) {
-	r := &extent{process: a.process()}
-	read := a.begin()
-	read.Max = max(length, 1)
-	for first := true; ; first = false {
-		page, err := s.session.Read(ctx, read)
-		if err != nil {
-			return nil, err
-		}
-		if first {
-			r.from, r.missed = begin(page, read.Offset), page.Missed
-		}
-		r.total, r.ended = page.Total, page.Ended
-		had := len(r.bytes)
-		for _, chunk := range page.Chunks {
-			if chunk.Offset != r.next() {
-				break
-			}
-			r.bytes = append(r.bytes, chunk.Bytes...)
-		}
-		if len(r.bytes) >= length {
-			r.bytes = r.bytes[:length]
-			return r, nil
-		}
-		if len(r.bytes) == had || r.next() >= r.total {
-			return r, nil
-		}
-		read = messages.ReadOutput{Process: r.process, SkipLost: true, Offset: new(r.next()), Max: min(length-len(r.bytes), messages.MaxRead)}
-	}
-}
 
 // begin is the position at which a page begins. A page without chunks begins at the requested offset, or at the end.
 func begin(page *messages.OutputPage, asked *int64) int64 {

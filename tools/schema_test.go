@@ -60,7 +60,7 @@ func TestSchemaOfExecCommand(t *testing.T) {
 	tool, in, out := describe(t, tools.Options{}, "exec_command")
 	want := map[string]string{"cmd": "string", "workdir": "string", "shell": "string", "login": "boolean", "tty": "boolean",
 		"yield_time_ms": "number", "max_output_tokens": "number", "sandbox_permissions": "string", "justification": "string",
-		"prefix_rule": "array", "additional_permissions": "object", "until": "" /* a word or an object */}
+		"prefix_rule": "array", "additional_permissions": "object", "view": "string", "until": "" /* a word or an object */}
 	if got := types(in); !maps.Equal(got, want) {
 		t.Errorf("arguments: %v", got)
 	}
@@ -89,7 +89,7 @@ func TestSchemaLeavesOutWhatTheSessionDoesNotAllow(t *testing.T) {
 
 func TestSchemaOfWriteStdin(t *testing.T) {
 	_, in, out := describe(t, tools.Options{}, "write_stdin")
-	want := map[string]string{"session_id": "number", "chars": "string", "yield_time_ms": "number", "max_output_tokens": "number", "no_timeout": "boolean", "until": ""}
+	want := map[string]string{"session_id": "number", "chars": "string", "yield_time_ms": "number", "max_output_tokens": "number", "no_timeout": "boolean", "view": "string", "until": ""}
 	if got := types(in); !maps.Equal(got, want) || !slices.Equal(in.Required, []string{"session_id"}) || *in.AdditionalProperties {
 		t.Errorf("arguments: %v, required %v", got, in.Required)
 	}

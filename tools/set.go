@@ -183,7 +183,7 @@ type tool struct {
 
 // all are the tools, in the order in which they are listed.
 func all(options Options) []tool {
-	tools := []tool{execCommand(options), writeStdin(options), applyPatch(options), readOutput(), listProcesses(), waitProcesses(), terminateProcess(), sendSignal(), resize()}
+	tools := []tool{execCommand(options), writeStdin(options), applyPatch(options), readOutput(options), listProcesses(), waitProcesses(), terminateProcess(), sendSignal(), resize()}
 	for i, t := range tools {
 		properties := map[string]any{}
 		var required []string

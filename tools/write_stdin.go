@@ -28,6 +28,7 @@ func writeStdin(options Options) tool {
 				ms(messages.DefaultWriteYield), ms(messages.MinYield), ms(messages.MaxYield), ms(messages.MinPoll), ms(longest))},
 			until,
 			maxTokens(options.Session),
+			viewed(options.Session),
 			{name: argNoTimeout, kind: flag, about: "Waits until the process has ended. Only with empty chars and without yield_time_ms. Default: false."},
 		},
 		output: outcome(), run: runWrite}
@@ -43,7 +44,7 @@ func runWrite(ctx context.Context, s *Set, _ messages.CallID, a arguments) Answe
 		}
 	}
 	result, err := s.session.Write(ctx, messages.WriteStdin{Process: a.process(), Bytes: []byte(a.text(argChars)),
-		Yield: optional[time.Duration](a, argYield), Until: untilOf(a), MaxOutputTokens: optional[int](a, argMaxTokens), NoTimeout: a.flag(argNoTimeout)})
+		Yield: optional[time.Duration](a, argYield), Until: untilOf(a), MaxOutputTokens: optional[int](a, argMaxTokens), View: a.view(), NoTimeout: a.flag(argNoTimeout)})
 	if err != nil {
 		return failure(WriteStdin, err)
 	}

@@ -14,12 +14,14 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"golang.org/x/term"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/cmd/internal/ask"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/view"
 )
 
 // host runs commands on a terminal, with the terminal in raw mode from the beginning to the end. One goroutine owns the host:
@@ -485,9 +487,24 @@ func (h *host) print(text string) { _, _ = h.terminal.Write([]byte(text)) }
 func (h *host) painted(format string, values ...any) string {
 	var lines []string
 	for line := range strings.SplitSeq(fmt.Sprintf(format, values...), "\n") {
-		lines = append(lines, execbus.CleanLine(line, false))
+		lines = append(lines, plain(line))
 	}
 	return paint(dim, strings.Join(lines, "\n")) + "\n"
+}
+
+// plain is a line with text of commands, as it can be shown among other text: without what would move the cursor, change the terminal or turn
+// the direction of the text.
+func plain(row string) string {
+	text := view.TextOf([]byte(strings.TrimRight(row, "\r\n")), messages.Size{})
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return ' '
+		case unicode.Is(unicode.Bidi_Control, r):
+			return -1
+		}
+		return r
+	}, string(text))
 }
 
 // Colours, as parameters of the terminal's sequence.

@@ -348,7 +348,7 @@ func (g *stage) show(format string, values ...any) {
 		return
 	}
 	for row := range strings.SplitSeq(strings.TrimRight(text, "\r\n"), "\n") {
-		tell("%s", paint(dim, "| "+execbus.CleanLine(row, false)))
+		tell("%s", paint(dim, "| "+plain(row)))
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -93,8 +94,10 @@ func (c *config) serveMCP(ctx context.Context, std streams) error {
 		fmt.Fprintln(std.err, "execbus: every command will be refused:", err)
 		adviseAssurance(err, std)
 	}
+	session := c.session()
+	session.View = cmp.Or(c.view, messages.ViewText)
 	number, _ := build()
-	server, err := mcp.NewServer(rt, mcp.Options{Session: c.session(), SandboxSettings: sandboxFlags, AssuranceSetting: assuranceFlag,
+	server, err := mcp.NewServer(rt, mcp.Options{Session: session, SandboxSettings: sandboxFlags, AssuranceSetting: assuranceFlag,
 		HideShell: c.hideShell, Detach: c.detach, Version: number})
 	if err == nil && c.http != "" {
 		err = c.serveHTTP(ctx, server, std)

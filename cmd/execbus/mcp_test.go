@@ -60,6 +60,35 @@ func TestMCPEndsWithItsInputAndLeavesNothing(t *testing.T) {
 	}
 }
 
+// Answers show output as text, unless --view or the call says something else.
+func TestMCPAnswersWithText(t *testing.T) {
+	const script = `printf '\033[31m10%%\033[m\r100%%\ndone\n'`
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, `Output:\n100%\ndone\n"`},
+		{[]string{"--view", "raw"}, `Output:\n\u001b[31m10%\u001b[m\r100%\ndone\n"`},
+	} {
+		r := launch(t, append([]string{"mcp", "--no-login-shell", "--sandbox", "danger-full-access", "--no-keep-output"}, c.args...)...)
+		r.send(hello)
+		r.answer("1")
+		if answer := r.exec(2, script); !strings.Contains(answer, c.want) {
+			t.Errorf("%q: %s", c.args, answer)
+		}
+		if err := r.in.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if code := r.wait(); code != 0 {
+			t.Errorf("exit code %d, %s", code, r.errors.String())
+		}
+	}
+	r := launch(t, "mcp", "--view", "html")
+	if code := r.wait(); code != 2 || !strings.Contains(r.errors.String(), "--view: ") || !strings.Contains(r.errors.String(), "raw, text or screen") {
+		t.Errorf("exit code %d, %s", code, r.errors.String())
+	}
+}
+
 // With --detach the processes end by themselves, and the server after them.
 func TestMCPLeavesItsProcessesAloneIfToldTo(t *testing.T) {
 	r := launch(t, "mcp", "--no-login-shell", "--detach", "--assurance", "none")

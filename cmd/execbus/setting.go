@@ -59,6 +59,7 @@ type config struct {
 	keepOutput                                 *bool // nil: not said
 	keepsByDefault                             bool  // it is on because nothing was said
 	outputQuota, outputTotal                   int64
+	view                                       messages.View
 }
 
 // settings are all settings, in the order of the help.
@@ -127,6 +128,13 @@ var settings = []setting{
 		set:     one(func(c *config, value string) error { return setQuota(&c.outputQuota, value) })},
 	{name: "output-total", commands: "mcp run", value: "BYTES", initial: "8G", meaning: "how much is kept of the output of all commands; the oldest gives way",
 		set: one(func(c *config, value string) error { return setQuota(&c.outputTotal, value) })},
+	{name: "view", commands: "mcp", value: "FORM", initial: "text",
+		meaning: "how answers show output, where a call does not say it: raw, the bytes as they came; text, without escape sequences and with progress bars in their last " +
+			"state, or the screen of a full-screen program; or screen, that of the terminal",
+		set: one(func(c *config, s string) error {
+			c.view = messages.View(s)
+			return c.view.Check()
+		})},
 	{name: "no-login-shell", commands: "mcp", meaning: "do not run scripts in login shells, and refuse calls that ask for one",
 		set: yes(func(c *config) *bool { return &c.noLoginShell })},
 	{name: "hide-shell", commands: "mcp", meaning: "do not let calls choose the shell", set: yes(func(c *config) *bool { return &c.hideShell })},

@@ -26,12 +26,12 @@ func New() Output {
 // Take fills the output part of a result with the output since the last one. Where more may come, the beginning of a
 // character stays for the next. One before an omission does not: its end is lost, and it would come out of order.
 func (o *Output) Take(r *messages.Result, more bool) {
-	begin := o.Log.Total() - o.Unread.Total()
+	r.Offset = o.Log.Total() - o.Unread.Total()
 	taken := o.Unread.Drain()
 	r.Output, r.Omitted = taken.Bytes(), taken.Omitted()
 	if r.Omitted > 0 {
 		r.Head = taken.Head()
-		r.OmittedAt = begin + int64(r.Head)
+		r.OmittedAt = r.Offset + int64(r.Head)
 		r.OmittedKept = o.keeps(r.OmittedAt, r.OmittedAt+r.Omitted)
 	}
 	if n := ptyio.Unfinished(r.Output[r.Head:]); more && n > 0 {

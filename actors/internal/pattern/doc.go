@@ -8,6 +8,9 @@
 // \n, and at most messages.MaxPatternMatch bytes; a longer match may be missed. Assertions such as ^
 // and \b see what came before, also where that is not kept. The end of the text is the end of what has come so far.
 //
+// The text is not that of package view: there a character may still be overwritten, and has no offset. Here each has the offset of its byte, and
+// what a program has printed is found even if it is overwritten at once.
+//
 // # What you must not assume
 //
 // That a text for the terminal, such as the name of a window, hides all that follows if a program does not finish it: a command (OSC) ends

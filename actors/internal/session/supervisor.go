@@ -281,7 +281,7 @@ func (v *supervisor) call(id messages.ProcessID, message any) {
 func (v *supervisor) write(m messages.WriteStdin) {
 	if len(m.Bytes) == 0 && !m.UntilTaken && !m.NoWait {
 		v.call(m.Process, messages.Poll{Process: m.Process, Yield: m.Yield, NoTimeout: m.NoTimeout, Until: m.Until,
-			MaxOutputTokens: m.MaxOutputTokens, MaxOutputBytes: m.MaxOutputBytes})
+			MaxOutputTokens: m.MaxOutputTokens, MaxOutputBytes: m.MaxOutputBytes, View: m.View})
 		return
 	}
 	v.call(m.Process, m)
