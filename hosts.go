@@ -37,6 +37,7 @@ func (r *Runtime) newNetwork(o actors.NetworkOptions, internet func(*network.Opt
 		},
 		AskTimeout: max(network.DefaultAskTimeout, o.AskTimeout),
 		Record: func(c messages.Connection) {
+			r.around.Telemetry.Connected(c)
 			r.around.Bus.Publish(messages.NetworkConnection{Origin: messages.Origin{Session: o.Session, Process: c.Process, At: time.Now()}, Connection: c})
 		},
 		Upstream: func(u *url.URL) (*url.URL, error) { return http.ProxyFromEnvironment(&http.Request{URL: u}) },

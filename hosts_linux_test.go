@@ -3,6 +3,7 @@ package execbus_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -55,7 +56,8 @@ func fetched(t testing.TB, session *execbus.Session, script string) *messages.Ru
 }
 
 func TestACommandTalksToTheHostsThatItMayTalkTo(t *testing.T) {
-	rt, may, other := newRuntime(t, execbus.Options{}), site(t), site(t)
+	m := newMeter()
+	rt, may, other := newRuntime(t, execbus.Options{MeterProvider: m.meters(), TracerProvider: m.tracers()}), site(t), site(t)
 	session := online(t, rt, allowed(may, messages.HostHTTP))
 	events, err := session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindNetworkConnection}})
 	if err != nil {
@@ -77,7 +79,7 @@ func TestACommandTalksToTheHostsThatItMayTalkTo(t *testing.T) {
 	if want := other + " example.com:80"; strings.Join(blocked, " ") != want {
 		t.Errorf("the result names %v as blocked, want %s", blocked, want)
 	}
-	passed := 0
+	passed, sent, received := 0, int64(0), int64(0)
 	for range 4 {
 		e, err := events.Next(patient(t))
 		if err != nil {
@@ -87,6 +89,7 @@ func TestACommandTalksToTheHostsThatItMayTalkTo(t *testing.T) {
 		if c.Session != session.ID() || c.Process != result.Process || c.Connection.Process != result.Process {
 			t.Errorf("%+v", c)
 		}
+		sent, received = sent+c.Connection.Sent, received+c.Connection.Received
 		if c.Connection.Allowed {
 			if passed++; c.Connection.Address.String() != may || c.Connection.Received == 0 || c.Connection.By == "" {
 				t.Errorf("%+v", c.Connection)
@@ -95,6 +98,16 @@ func TestACommandTalksToTheHostsThatItMayTalkTo(t *testing.T) {
 	}
 	if passed != 1 {
 		t.Errorf("%d connections passed", passed)
+	}
+	if err := rt.Shutdown(patient(t)); err != nil { // everything is counted then
+		t.Fatal(err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.counts, func(name string, _ int64) bool { return !strings.HasPrefix(name, "execbus.network") })
+	if want := map[string]int64{"execbus.network.connections allowed=true protocol=http": 1, "execbus.network.connections allowed=false protocol=http": 3,
+		"execbus.network.bytes direction=sent": sent, "execbus.network.bytes direction=received": received}; sent == 0 || !maps.Equal(m.counts, want) {
+		t.Errorf("the counts are %v, want %v", m.counts, want)
 	}
 }
 

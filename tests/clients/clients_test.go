@@ -34,6 +34,8 @@ type client struct {
 	says   string // after it was served
 	// ignores says that it does not use the proxy, so that it reaches nothing, and no record tells of it.
 	ignores bool
+	// byName says that it does not use the proxy, but asks for a name, which the stub resolver of the sandbox knows if it may be allowed.
+	byName bool
 	// nameless says that it shows no credential, so that an event tells of what was denied, without a process, and the result does not.
 	nameless bool
 }
@@ -65,6 +67,9 @@ var clients = []client{
 	{name: "Java over TLS", needs: "java javac keytool", script: `java -XX:TieredStopAtLevel=1 -cp "$CLASSES" Get "https://$1/x"`, says: "hello from ", nameless: true},
 	{name: "python without the variables, by address", needs: "python3", script: `python3 -c '` + pythonPlain + `' ` + address + ` "$1"`, says: "hello from ", ignores: true},
 	{name: "curl without the variables, by address", needs: "curl", script: `curl -sS --fail --noproxy '*' --connect-to "$1::` + address + `:" "http://$1/x"`, says: "hello from ", ignores: true},
+	{name: "python without the variables", needs: "python3", script: `python3 -c '` + pythonPlain + `' "$1" "$1"`, says: "200 OK", byName: true},
+	{name: "curl over TLS without the variables", needs: "curl", script: `curl -sS --fail --noproxy '*' "https://$1/x"`, says: "hello from ", byName: true},
+	{name: "Java without the variables", needs: "java javac", script: `env -u JAVA_TOOL_OPTIONS java -XX:TieredStopAtLevel=1 -cp "$CLASSES" Get "http://$1/x"`, says: "hello from ", byName: true},
 }
 
 // person says yes to every question, once.
@@ -158,10 +163,10 @@ func TestClients(t *testing.T) {
 				t.Errorf("the denied host: %v, %s %s; it was reached %d times", mayNot.Status, mayNot.Stdout, mayNot.Stderr, w.requests(denied))
 			}
 			told := slices.ContainsFunc(mayNot.BlockedHosts, refused)
-			if told == (c.ignores || c.nameless) {
+			if told == (c.ignores || c.byName || c.nameless) {
 				t.Errorf("the result tells of %v", mayNot.BlockedHosts)
 			}
-			if !c.ignores {
+			if !c.ignores && !c.byName { // a name that is denied is not found
 				event, err := events.Next(t.Context())
 				must(t, err)
 				if one := event.(messages.NetworkConnection).Connection; !refused(one) || (one.Process == 0) != c.nameless {

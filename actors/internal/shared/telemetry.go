@@ -22,6 +22,8 @@ type Telemetry struct {
 	live          metric.Int64UpDownCounter
 	bytes         metric.Int64Counter
 	decisions     metric.Int64Counter
+	connections   metric.Int64Counter
+	carried       metric.Int64Counter
 
 	// Labels that most commands end with. Making and sorting them takes 1 KiB for each command.
 	usualEnds      map[messages.Cause][]metric.AddOption
@@ -73,6 +75,12 @@ func NewTelemetry(meters metric.MeterProvider, tracers trace.TracerProvider, sub
 		return nil, err
 	}
 	if t.decisions, err = meter.Int64Counter("execbus.decisions", metric.WithDescription("decisions about commands")); err != nil {
+		return nil, err
+	}
+	if t.connections, err = meter.Int64Counter("execbus.network.connections", metric.WithDescription("connections of commands to named hosts")); err != nil {
+		return nil, err
+	}
+	if t.carried, err = meter.Int64Counter("execbus.network.bytes", metric.WithUnit("By"), metric.WithDescription("bytes that such connections carried")); err != nil {
 		return nil, err
 	}
 	t.bytes, err = meter.Int64Counter("execbus.output", metric.WithUnit("By"), metric.WithDescription("output read"))
@@ -137,4 +145,20 @@ func (t *Telemetry) Output(n int) {
 	if t != nil {
 		t.submit(func() { t.bytes.Add(context.Background(), int64(n)) })
 	}
+}
+
+// Connected counts a connection to a named host that has ended or was refused. No label names the host: a command chooses it.
+func (t *Telemetry) Connected(c messages.Connection) {
+	if t == nil {
+		return
+	}
+	t.submit(func() {
+		ctx := context.Background()
+		t.connections.Add(ctx, 1, metric.WithAttributes(attribute.Bool("allowed", c.Allowed), attribute.String("protocol", string(c.Protocol))))
+		for direction, bytes := range map[string]int64{"sent": c.Sent, "received": c.Received} {
+			if bytes > 0 {
+				t.carried.Add(ctx, bytes, metric.WithAttributes(attribute.String("direction", direction)))
+			}
+		}
+	})
 }
