@@ -56,7 +56,7 @@ func (h *host) enter(text string) {
 		if c.name != name {
 			continue
 		}
-		err := usageError(fmt.Sprintf("this is used as :%s %s", c.name, c.argument))
+		err := usageError(strings.TrimSpace(fmt.Sprintf("this is used as :%s %s", c.name, c.argument)))
 		if (argument == "") != (c.argument == "") {
 			h.note("demo: %v", err)
 		} else if err := c.do(ctx, h, argument); err != nil {

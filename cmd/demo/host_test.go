@@ -44,7 +44,7 @@ func TestHost(t *testing.T) {
 	for line, says := range map[string]string{
 		":nosuch":   "there is no :nosuch; :help",
 		":fg":       "this is used as :fg ID",
-		":list all": "this is used as :list ",
+		":list all": "this is used as :list\n",
 		":fg 12345": "12345 does not run; :list lists what does",
 		":list":     "Nothing runs",
 		"echo tyx" + strings.Repeat("x", mostCharacters): "nothing of this runs",
