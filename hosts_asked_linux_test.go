@@ -337,6 +337,7 @@ func TestARefusalHoldsUntilTheProcessEnds(t *testing.T) {
 			if asked := p.questions(); len(asked) != 2 || strings.Count(string(result.Stdout), "was blocked: rejected by user.") != 4 {
 				t.Errorf("%d questions, %s", len(asked), result.Stdout)
 			}
+			_, _ = session.Terminate(patient(t), messages.Terminate{Process: result.Process}) // an error says that it has ended already
 		}
 		first, err := session.Exec(patient(t), messages.ExecCommand{Argv: []string{"bash", "-c", script + "fetch good.test; echo refused; read; fetch good.test"},
 			OpenStdin: true, Yield: new(patience), Until: &messages.Until{Pattern: "refused"}})

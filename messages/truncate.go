@@ -21,14 +21,19 @@ func (r *Result) OriginalTokens() int64 { return Tokens(int64(len(r.Output)) + r
 // If bytes were dropped, an OmissionMarker stands in their place, with a line that says where they can be read if they can, or in front of the output if cutting removes that place.
 func (r *Result) OutputText() string {
 	limit := limitOf(r.MaxOutputTokens, r.MaxOutputBytes)
-	cut := min(max(r.Head, 0), len(r.Output))
-	head, tail := lossy(r.Output[:cut]), lossy(r.Output[cut:])
-	if r.Shown != nil {
-		cut = min(max(r.Shown.Head, 0), len(r.Shown.Text))
-		head, tail = r.Shown.Text[:cut], r.Shown.Text[cut:]
+	switch {
+	case r.Shown != nil && (r.Omitted == 0 || r.Shown.View == ViewScreen):
+		return limit.apply(r.Shown.Text, r.OriginalTokens())
+	case r.Omitted == 0:
+		return limit.apply(lossy(r.Output), r.OriginalTokens())
 	}
-	if r.Omitted == 0 || r.Shown != nil && r.Shown.View == ViewScreen {
-		return limit.apply(head+tail, r.OriginalTokens())
+	var head, tail string
+	if r.Shown != nil {
+		cut := min(max(r.Shown.Head, 0), len(r.Shown.Text))
+		head, tail = r.Shown.Text[:cut], r.Shown.Text[cut:]
+	} else {
+		cut := min(max(r.Head, 0), len(r.Output))
+		head, tail = lossy(r.Output[:cut]), lossy(r.Output[cut:])
 	}
 	marker := OmissionMarker(r.Omitted)
 	if r.OmittedKept {

@@ -34,14 +34,20 @@ func resize(m *end) error {
 	return control(m, func(fd int) error { return setSize(fd, messages.Size{Rows: 7, Cols: 9}) })
 }
 
-// readString waits for bytes on Go's poller.
-func readString(t *testing.T, m *end) string {
+// readString waits for bytes on Go's poller. Before it waits it calls these functions.
+func readString(t *testing.T, m *end, waits ...func()) string {
 	t.Helper()
 	buffer := make([]byte, 64)
 	n, failed := 0, error(nil)
 	err := m.Read(func(fd uintptr) bool {
-		n, failed = syscall.Read(int(fd), buffer)
-		return failed != syscall.EAGAIN
+		if n, failed = syscall.Read(int(fd), buffer); failed != syscall.EAGAIN {
+			return true
+		}
+		for _, before := range waits {
+			before()
+		}
+		waits = nil
+		return false
 	})
 	if err != nil || failed != nil {
 		t.Fatal(err, failed)
@@ -71,8 +77,12 @@ func TestATerminalLeavesThePollerAndComesBackWithOneDescriptor(t *testing.T) {
 			t.Errorf("%d descriptors for both sides", now-before)
 		}
 		var writing sync.WaitGroup
-		writing.Go(func() { _, _ = theirs.WriteString(word) })
-		if got := readString(t, ours); got != word {
+		waits := make(chan struct{})
+		writing.Go(func() {
+			<-waits
+			_, _ = theirs.WriteString(word)
+		})
+		if got := readString(t, ours, func() { close(waits) }); got != word {
 			t.Errorf("read %q", got)
 		}
 		writing.Wait() // until then a Close would not free the descriptor

@@ -66,7 +66,7 @@ func TestWhatIsNotTakenInTimeIsDiscardedAndCounted(t *testing.T) {
 		r := start(t, spawner, raw(tty, fmt.Sprintf("echo ready; read n <%s; head -c $n; head -c 1; echo; read word <%s", g.path, g.path)))
 		r.awaitOutput(t, "ready")
 		text := letters(512 << 10)
-		got := receive(t, r.send(t, text, 200*time.Millisecond))
+		got := receive(t, r.send(t, text, time.Second))
 		mustBe(t, got.err, messages.ErrInputNotTaken)
 		if got.taken == 0 || got.taken == len(text) || !strings.Contains(got.err.Error(), fmt.Sprintf("%d of %d", got.taken, len(text))) {
 			t.Fatalf("taken %d: %v", got.taken, got.err)

@@ -1,7 +1,10 @@
 package command
 
 import (
+	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 )
 
@@ -108,4 +111,21 @@ func TestWhatIsNotWrittenOutIsUnreadable(t *testing.T) {
 			t.Errorf("%q runs what is typed: %v", text, found.ReadsInput)
 		}
 	}
+}
+
+// Sessions plan their commands at the same time.
+func TestScriptsAreReadAtTheSameTime(t *testing.T) {
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for range 100 {
+				want := fmt.Sprintf("git push number%d", i)
+				commands := Search([]string{"bash", "-c", fmt.Sprintf(`printf '%%s %%s\n' git "push number%d" | sh`, i)}).Commands
+				if !slices.ContainsFunc(commands, func(words []string) bool { return strings.Join(words, " ") == want }) {
+					t.Errorf("%q is not among %q", want, commands)
+				}
+			}
+		})
+	}
+	all.Wait()
 }

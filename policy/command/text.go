@@ -290,7 +290,7 @@ func (s *search) printed(args []string, c place) input {
 	format, args := args[0], append([]string{}, args[1:]...)
 	var b strings.Builder
 	for range maxLists {
-		text, used, err := expand.Format(nil, format, args)
+		text, used, err := expand.Format(&expand.Config{}, format, args)
 		if err != nil || !s.spend(len(text), c.level) {
 			return hidden
 		}
@@ -307,7 +307,7 @@ func escapes(text string) string {
 	if !strings.Contains(text, `\`) {
 		return text
 	}
-	resolved, _, err := expand.Format(nil, text, nil)
+	resolved, _, err := expand.Format(&expand.Config{}, text, nil)
 	if err != nil {
 		return text
 	}
@@ -364,7 +364,7 @@ func (s *search) words(words []*syntax.Word, c place) []string {
 			continue
 		}
 		n := 0
-		for one, err := range expand.BracesSeq(nil, braces) {
+		for one, err := range expand.BracesSeq(&expand.Config{}, braces) {
 			if n++; err != nil || n > maxBraces || !s.spend(1, c.level) {
 				all = append(all, unknown)
 				break
