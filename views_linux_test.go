@@ -230,8 +230,8 @@ func TestResultsOfRecordedTools(t *testing.T) {
 func TestScreensOfPrograms(t *testing.T) {
 	t.Parallel()
 	environment := &messages.EnvironmentPolicy{Set: map[string]string{"TERM": "xterm-256color"}}
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("first line\nsecond line\n"), 0o644); err != nil {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("first line\nsecond line\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -240,8 +240,8 @@ func TestScreensOfPrograms(t *testing.T) {
 		key, then string // and after a key
 		quit      string
 	}{
-		{[]string{"vim", "-u", "NONE", "-i", "NONE", "-n", file}, "first line\nsecond line\n~", "ithird ", "third first line\nsecond line\n~", "\x1b:q!\r"},
-		{[]string{"less", file}, "first line\nsecond line\n", "/second\n", "second line\n~", "q"},
+		{[]string{"vim", "-u", "NONE", "-i", "NONE", "-n", "file"}, "first line\nsecond line\n~", "ithird ", "third first line\nsecond line\n~", "\x1b:q!\r"},
+		{[]string{"less", "file"}, "first line\nsecond line\n", "/second\n", "second line\n~", "q"},
 		{[]string{"top"}, "PID USER", "?", "Help", ""},
 	} {
 		if _, err := osexec.LookPath(c.argv[0]); err != nil {
@@ -249,7 +249,7 @@ func TestScreensOfPrograms(t *testing.T) {
 			continue
 		}
 		s := inView(t, messages.ViewText)
-		result, err := s.Exec(patient(t), messages.ExecCommand{Argv: c.argv, TTY: true, Environment: environment, Yield: new(messages.MinYield)})
+		result, err := s.Exec(patient(t), messages.ExecCommand{Argv: c.argv, Dir: dir, TTY: true, Environment: environment, Yield: new(messages.MinYield)})
 		if err != nil {
 			t.Fatal(err)
 		}
