@@ -115,7 +115,7 @@ func (s *seat) answer(key string) {
 	s.t.Helper()
 	for {
 		s.send(key)
-		if said := s.expect(`That was no answer: press one key, alone\.\r\n|(?:^|> )[a-z]+\r\n`); !strings.Contains(said, "no answer") {
+		if said := s.expect(`That was no answer: press one key, alone\.\r?\n|(?:^|> )[a-z]+\r?\n`); !strings.Contains(said, "no answer") {
 			return
 		}
 	}
