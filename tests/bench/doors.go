@@ -64,7 +64,7 @@ type mcp struct {
 }
 
 func (s *scope) mcp(ctx context.Context) *mcp {
-	m := &mcp{server: s.server(ctx, "mcp", "--sandbox", "danger-full-access", "--dir", "/", "--view", "raw") // the oracles know the bytes}
+	m := &mcp{server: s.server(ctx, "mcp", "--sandbox", "danger-full-access", "--dir", "/", "--view", "raw")} // the oracles know the bytes
 	must(m.ask("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`))
 	must(m.exec(ctx)) // the first call starts what later ones use
 	return m
