@@ -44,8 +44,9 @@ func (r *Result) OutputText() string {
 		return text
 	}
 	body := limit.middle(text)
+	marker = strings.TrimPrefix(marker, "\n") // cutting may take the newline alone
 	if !strings.Contains(body, marker) {
-		body = strings.TrimPrefix(marker, "\n") + "\n" + body
+		body = marker + "\n" + body
 	}
 	return warning(r.OriginalTokens()) + body
 }

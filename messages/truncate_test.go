@@ -91,6 +91,9 @@ func TestOmissionMarker(t *testing.T) {
 		{"truncated beside it", dropped("h", strings.Repeat("t", 200), 9, 20),
 			"Warning: truncated output (original token count: 53)\nh\n... 9 bytes omitted ...\ntttttttttttttt…37 tokens truncated…" +
 				strings.Repeat("t", 40)},
+		// Of the 24 bytes on the right the marker has all but its first newline.
+		{"the newline in front of it cut", dropped(strings.Repeat("h", 24), "", 1, 12),
+			"Warning: truncated output (original token count: 7)\n" + strings.Repeat("h", 24) + "…1 tokens truncated…... 1 bytes omitted ...\n"},
 		{"no budget", dropped("head", "tail", 1000, 0),
 			"Warning: truncated output (original token count: 252)\n... 1000 bytes omitted ...\n\n…9 tokens truncated…"},
 		{"a head longer than the output", messages.Result{Output: []byte("all"), Head: 9, Omitted: 1, MaxOutputTokens: 100},
