@@ -43,6 +43,9 @@ type Enforcement struct {
 	// Mechanisms are the parts of the kernel that enforce it: "landlock", "seccomp", "no_new_privs", "capabilities", and others.
 	Mechanisms  []string `json:"mechanisms,omitempty"`
 	LandlockABI int      `json:"landlockAbi,omitempty"` // zero without Landlock
+	// Executions says that the launch asked for its executions to be seen, and that they are. If they cannot be, the reason is among
+	// Missing.
+	Executions bool `json:"executions,omitempty"`
 	// Missing lists the parts of the policy that are not enforced.
 	Missing []Missing `json:"missing,omitempty"`
 }

@@ -24,7 +24,7 @@ type Spawner interface {
 	// bounds the wait.
 	Enclose(ctx context.Context, confinement Confinement) (Enclosure, error)
 	// Can says what would be enforced for a launch, or why Spawn would refuse it. The runtime can then tell a person before
-	// they approve the launch. Can looks only at Sandbox, Limits and Argv0, and does not block.
+	// they approve the launch. Can looks only at Sandbox, Limits, Executions and Argv0, and does not block.
 	Can(launch Launch) (messages.Enforcement, error)
 	// Close ends every tree that this spawner started, waits until they have ended, and refuses further spawns.
 	Close() error

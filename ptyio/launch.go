@@ -48,6 +48,9 @@ type Launch struct {
 	// Limits bound what the child may use. A spawner that cannot enforce one of them refuses the launch, with
 	// messages.ErrUnsupported.
 	Limits messages.Limits
+	// Executions says which executions of the tree are seen; nil means none. A spawner that cannot show them starts the launch without,
+	// and says so: see messages.Enforcement.Executions and Spawner.Can.
+	Executions *Executions
 	// Events receives every event of the child, from Spawned on. It is called from several goroutines, but never for two events
 	// of one stream at once. It must not block. It may be called before Spawn returns.
 	Events func(Event)
@@ -91,6 +94,9 @@ func (launch Launch) Check() error {
 		return invalid("onLeaderExit", fmt.Sprintf("%q is unknown; use %q or %q", launch.OnLeaderExit, messages.LeaderExitEndsTree, messages.LeaderExitKeepsTree), "")
 	}
 	if err := launch.Limits.Check(); err != nil {
+		return err
+	}
+	if err := launch.Executions.Check(); err != nil {
 		return err
 	}
 	return validateInherited(launch.Inherit)
