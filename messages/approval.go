@@ -207,13 +207,19 @@ type ApprovalResolved struct {
 // ToolDecision is published for every decision about a command: before its first attempt, and before each further one.
 type ToolDecision struct {
 	Origin
-	Attempt int            `json:"attempt"` // the attempt that was decided about, from 1
+	Attempt int `json:"attempt"` // the attempt that was decided about, from 1
+	// Argv is the command as it would run, and Dir where. Those of a patch are apply_patch with its files, and the patch's directory.
+	Argv    []string       `json:"argv,omitempty"`
+	Dir     string         `json:"dir,omitempty"`
 	Allowed bool           `json:"allowed"`
 	Source  DecisionSource `json:"source"`
 	// Decision is the answer, if a question was put.
 	Decision    DecisionKind `json:"decision,omitempty"`
 	Unsandboxed bool         `json:"unsandboxed"`
 	Reason      string       `json:"reason,omitempty"`
+	// Rule is the rule that has decided, or that has led to the question: the words with which a command begins, and file and line if a
+	// file has it. If several rules allow the commands of a script, it is the first one's. Empty if no rule did.
+	Rule string `json:"rule,omitempty"`
 	// Unread says why rules that forbid or ask could not be applied to all that the command runs; empty if they could.
 	Unread string `json:"unread,omitempty"`
 }

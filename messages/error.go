@@ -34,6 +34,7 @@ const (
 	ErrAborted          ErrorCode = "aborted"           // a person did not allow it and wants the turn to stop
 	ErrAlreadyResolved  ErrorCode = "already_resolved"  // the question has been answered or withdrawn
 	ErrUnknownQuestion  ErrorCode = "unknown_question"  // no such question in this session
+	ErrAuditFailed      ErrorCode = "audit_failed"      // the audit log cannot be written, and nothing may begin without it
 	ErrUnknownGrant     ErrorCode = "unknown_grant"     // no such grant in this session, or it has been revoked or has expired
 )
 

@@ -33,6 +33,7 @@ var codes = []messages.ErrorCode{
 	messages.ErrNotATerminal, messages.ErrWrongState, messages.ErrUnsupported, messages.ErrLimitReached,
 	messages.ErrSlowSubscriber, messages.ErrCancelled, messages.ErrClosed, messages.ErrWardenLost, messages.ErrRuntimeFailure,
 	messages.ErrOutputUnretained, messages.ErrRejected, messages.ErrAborted, messages.ErrAlreadyResolved, messages.ErrUnknownQuestion,
+	messages.ErrAuditFailed,
 	messages.ErrUnknownGrant,
 }
 

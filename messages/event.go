@@ -21,6 +21,7 @@ const (
 	KindProcessWarning      EventKind = "process_warning"
 	KindExecNotice          EventKind = "exec_notice"
 	KindTerminalResized     EventKind = "terminal_resized"
+	KindProcessSignaled     EventKind = "process_signaled"
 	KindGap                 EventKind = "gap"
 	KindCaughtUp            EventKind = "caught_up"
 
@@ -33,6 +34,8 @@ const (
 	KindPatchStarted EventKind = "patch_started"
 	KindPatchApplied EventKind = "patch_applied"
 	KindPatchFailed  EventKind = "patch_failed"
+
+	KindAuditAnchored EventKind = "audit_anchored"
 )
 
 // Event is anything published on the bus. Implementations are plain values; type-switch on them.
@@ -129,6 +132,31 @@ type TerminalResized struct {
 	Size Size `json:"size"`
 }
 
+// ProcessSignaled is published when a signal that was asked for has been sent to a process. A key that a terminal turns into a signal is an
+// input, and the signals that end a process are in its EndRecord.
+type ProcessSignaled struct {
+	Origin
+	Signal string `json:"signal"` // its name, such as "SIGTERM", or "SIG35" if it has none
+	Tree   bool   `json:"tree,omitempty"`
+}
+
+// AuditAnchored is published when an audit log has been written to its disk. Whoever keeps it, elsewhere, can tell later whether the log still
+// has these lines, unchanged. It belongs to no session.
+type AuditAnchored struct {
+	Origin
+	File string `json:"file"`
+	AuditHead
+}
+
+// AuditHead is how far an audit log goes.
+type AuditHead struct {
+	Lines  int64  `json:"lines"`
+	Digest string `json:"digest"` // SHA-256 of the last of them, without its newline, in hexadecimal digits
+}
+
+// String is "12:3a7b…", as "execbus audit verify --anchor" takes it.
+func (h AuditHead) String() string { return fmt.Sprintf("%d:%s", h.Lines, h.Digest) }
+
 // ProcessWarning is published when a session has nearly as many processes as it may have.
 type ProcessWarning struct {
 	Origin
@@ -208,6 +236,12 @@ func (TerminalInteraction) Kind() EventKind { return KindTerminalInteraction }
 
 // Kind implements Event.
 func (TerminalResized) Kind() EventKind { return KindTerminalResized }
+
+// Kind implements Event.
+func (ProcessSignaled) Kind() EventKind { return KindProcessSignaled }
+
+// Kind implements Event.
+func (AuditAnchored) Kind() EventKind { return KindAuditAnchored }
 
 // Kind implements Event.
 func (ProcessWarning) Kind() EventKind { return KindProcessWarning }

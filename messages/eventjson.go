@@ -40,6 +40,8 @@ var readers = map[EventKind]func([]byte) (Event, error){
 	KindAttemptEnded:        read[AttemptEnded],
 	KindTerminalInteraction: read[TerminalInteraction],
 	KindTerminalResized:     read[TerminalResized],
+	KindProcessSignaled:     read[ProcessSignaled],
+	KindAuditAnchored:       read[AuditAnchored],
 	KindProcessWarning:      read[ProcessWarning],
 	KindExecNotice:          read[ExecNotice],
 	KindGap:                 read[Gap],
@@ -106,6 +108,18 @@ func (e TerminalInteraction) MarshalJSON() ([]byte, error) {
 // MarshalJSON implements json.Marshaler.
 func (e TerminalResized) MarshalJSON() ([]byte, error) {
 	type fields TerminalResized
+	return withKind(e.Kind(), fields(e))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e ProcessSignaled) MarshalJSON() ([]byte, error) {
+	type fields ProcessSignaled
+	return withKind(e.Kind(), fields(e))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e AuditAnchored) MarshalJSON() ([]byte, error) {
+	type fields AuditAnchored
 	return withKind(e.Kind(), fields(e))
 }
 

@@ -230,6 +230,8 @@ var events = map[messages.EventKind]messages.Event{
 	messages.KindTerminalInteraction: messages.TerminalInteraction{Origin: somewhere},
 	messages.KindProcessWarning:      messages.ProcessWarning{Origin: somewhere},
 	messages.KindTerminalResized:     messages.TerminalResized{Origin: somewhere},
+	messages.KindProcessSignaled:     messages.ProcessSignaled{Origin: somewhere},
+	messages.KindAuditAnchored:       messages.AuditAnchored{Origin: somewhere},
 	messages.KindExecNotice:          messages.ExecNotice{Origin: somewhere},
 	messages.KindGap:                 messages.Gap{Origin: somewhere},
 	messages.KindCaughtUp:            messages.CaughtUp{Origin: somewhere, Offset: 7},

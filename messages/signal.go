@@ -44,6 +44,9 @@ func (s *Signal) UnmarshalJSON(text []byte) error {
 	return err
 }
 
+// Name is the signal's: "SIGTERM", or "SIG35" if it has none.
+func (s Signal) Name() string { return signalName(s.Signal) }
+
 // signalName is the name of a signal on this platform.
 func signalName(sig syscall.Signal) string {
 	if name := unix.SignalName(sig); name != "" {

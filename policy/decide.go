@@ -295,6 +295,7 @@ func (m *maker) safe(words []string) bool {
 func (m *maker) decide() Plan {
 	plan := Plan{Decision: Run, Source: messages.DecidedByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
 	var byRule, byGuess *segment // the first segment that asks
+	var allowing *segment        // the first one
 	bypass, readable := true, false
 	for i := range m.segments {
 		s := &m.segments[i]
@@ -314,19 +315,24 @@ func (m *maker) decide() Plan {
 			byGuess = s
 		}
 		readable = readable || s.verdict == ask && !s.closed
-		bypass = bypass && s.verdict == fine && s.rule != nil
+		if bypass = bypass && s.verdict == fine && s.rule != nil; bypass && allowing == nil {
+			allowing = s
+		}
 	}
 	if byRule != nil || byGuess != nil {
 		plan.Decision = Ask
 		if reason := m.mayNotAsk(byRule, byGuess); reason != "" {
-			return Plan{Decision: Reject, Reason: reason, Source: source(byRule != nil), FirstAttempt: Sandboxed, OnDenial: Return}
+			return Plan{Decision: Reject, Reason: reason, Source: source(byRule != nil), Rule: byRule.named(), FirstAttempt: Sandboxed, OnDenial: Return}
 		}
 		plan.Reason = m.whyAsk(byRule)
 		if !readable && m.unreadable != messages.UnreadableReject {
 			plan.Unasked = Run
 		}
 	}
-	plan.Source = source(bypass || byRule != nil)
+	plan.Source, plan.Rule = source(bypass || byRule != nil), byRule.named()
+	if bypass {
+		plan.Rule = allowing.named()
+	}
 	if bypass || m.request.SandboxPermissions == messages.PermissionsRequireEscalated {
 		plan.FirstAttempt = Unsandboxed
 	} else if m.sandbox.Confined() && m.retries() {

@@ -166,7 +166,7 @@ func planPatch(r Request, s Snapshot) Plan {
 	var rule *rules.Match
 	if matches := slices.DeleteFunc(slices.Clip(s.Rules.Match([]string{PatchName})), allows); len(matches) > 0 {
 		strictest, _ := rules.Strictest(matches)
-		rule, plan.Source = &strictest, messages.DecidedByRule
+		rule, plan.Source, plan.Rule = &strictest, messages.DecidedByRule, ruleName(strictest)
 		if verdictOf(strictest) == forbid {
 			return reject("%s", reasonOr(strictest.Justification, "a rule of the policy forbids "+PatchName))
 		}

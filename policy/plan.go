@@ -97,6 +97,8 @@ type Plan struct {
 	Reason string
 	// Source is what decided: a rule, the cache, or the policies.
 	Source messages.DecisionSource
+	// Rule is the rule behind the decision, as messages.ToolDecision has it; empty if none is.
+	Rule string
 	// Unread says why rules that forbid or ask could not be applied to all that the command runs; empty if they could.
 	Unread string
 	// Unasked is Run if the command may run though nobody is there to be asked.

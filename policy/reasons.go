@@ -57,7 +57,7 @@ func (m *maker) forbidden(i int) Plan {
 		}
 	}
 	rule := m.segments[i].rule
-	plan.Unread = m.segments[i].unread
+	plan.Unread, plan.Rule = m.segments[i].unread, m.segments[i].named()
 	switch {
 	case m.segments[i].closed:
 		plan.Reason = fmt.Sprintf("rejected: the rules of the policy cannot be applied to all of it, because %s; write the commands out", plan.Unread)
@@ -73,6 +73,23 @@ func (m *maker) forbidden(i int) Plan {
 		plan.Source = messages.DecidedByRule
 	}
 	return plan
+}
+
+// named is the rule behind a verdict; empty if none is.
+func (s *segment) named() string {
+	if s == nil || s.rule == nil {
+		return ""
+	}
+	return ruleName(*s.rule)
+}
+
+// ruleName names a rule: git push (default.rules:3).
+func ruleName(rule rules.Match) string {
+	name := displayed(rule.Prefix, reasonBytes)
+	if rule.Place != "" {
+		name += " (" + messages.Visible(rule.Place) + ")"
+	}
+	return name
 }
 
 // mayNotAsk says why a question that is needed must not be asked, naming the setting; it is empty if it may be.

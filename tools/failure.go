@@ -32,6 +32,7 @@ var advice = map[messages.ErrorCode]string{
 	messages.ErrAborted:          "Stop here and wait for the user.",
 	messages.ErrAlreadyResolved:  "The question has been answered, and there is nothing to do.",
 	messages.ErrUnknownQuestion:  "There is no such question, and nothing to do.",
+	messages.ErrAuditFailed:      "Nothing can be run until that is repaired; tell the user.",
 	messages.ErrUnknownGrant:     "There is no such permission, and nothing to do.",
 }
 

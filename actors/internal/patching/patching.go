@@ -389,8 +389,8 @@ func (p *patching) answered(m protocol.Verdict) {
 
 // decided publishes a decision about the patch.
 func (p *patching) decided(v protocol.Verdict) {
-	d := messages.ToolDecision{Origin: p.origin(), Attempt: 1, Allowed: v.Refusal == nil, Source: v.Source, Decision: v.Decision,
-		Unsandboxed: !p.snapshot.Sandbox.Confined(), Reason: v.Plan.Reason}
+	d := messages.ToolDecision{Origin: p.origin(), Attempt: 1, Argv: p.request.Argv, Dir: p.request.Dir, Allowed: v.Refusal == nil, Source: v.Source,
+		Decision: v.Decision, Unsandboxed: !p.snapshot.Sandbox.Confined(), Reason: v.Plan.Reason, Rule: v.Plan.Rule}
 	level := slog.LevelDebug
 	if v.Refusal != nil {
 		d.Reason, level = v.Refusal.Detail, slog.LevelInfo

@@ -123,9 +123,9 @@ func (p *process) decided(v protocol.Verdict) {
 	if p.attempt != nil {
 		next = p.attempt.number + 1
 	}
-	d := messages.ToolDecision{Origin: p.origin(), Attempt: next, Allowed: v.Refusal == nil, Source: v.Source,
+	d := messages.ToolDecision{Origin: p.origin(), Attempt: next, Argv: p.decision.request.Argv, Dir: p.decision.request.Dir, Allowed: v.Refusal == nil, Source: v.Source,
 		Decision: v.Decision, Unsandboxed: next > 1 || v.Plan.FirstAttempt == policy.Unsandboxed || !p.decision.snapshot.Sandbox.Confined(),
-		Reason: v.Plan.Reason, Unread: v.Plan.Unread}
+		Reason: v.Plan.Reason, Rule: v.Plan.Rule, Unread: v.Plan.Unread}
 	if v.Refusal != nil {
 		d.Reason = v.Refusal.Detail
 	}

@@ -78,24 +78,22 @@ func (p *process) isForNext(message any) bool {
 	}
 }
 
-// act makes one call to the child, and answers with its result.
-func (p *process) act(child *childCalls, from protocol.Caller, op string, do func(ptyio.Child) error) {
+// act makes one call to the child, and answers with its result. done runs if the call has succeeded.
+func (p *process) act(child *childCalls, from protocol.Caller, op string, do func(ptyio.Child) error, done func()) {
 	c := &call{Caller: from, kind: jobCall, op: op, clock: clock{endless: true}}
 	p.await(c)
-	child.do(p, job{call: c, do: do})
+	child.do(p, job{call: c, do: do, done: done})
 }
 
 // resize changes the terminal's size, and publishes it, because every viewer must know it.
 func (p *process) resize(child *childCalls, from protocol.Caller, size messages.Size) {
-	c := &call{Caller: from, kind: jobCall, op: "resize", clock: clock{endless: true}}
-	p.await(c)
-	child.do(p, job{call: c, do: func(c ptyio.Child) error { return c.Resize(size) }, done: func() {
+	p.act(child, from, "resize", func(c ptyio.Child) error { return c.Resize(size) }, func() {
 		if size = size.OrDefault(); size != p.size {
 			p.size = size
 			p.Bus.Publish(messages.TerminalResized{Origin: p.origin(), Size: size})
 			p.tellProgress()
 		}
-	}})
+	})
 }
 
 func (p *process) refuse(code messages.ErrorCode, detail, hint string) *messages.Error {
@@ -112,7 +110,9 @@ func (p *process) signal(child *childCalls, from protocol.Caller, m messages.Sig
 	if m.Tree {
 		scope = ptyio.Tree
 	}
-	p.act(child, from, "signal", func(c ptyio.Child) error { return c.Signal(m.Signal, scope) })
+	p.act(child, from, "signal", func(c ptyio.Child) error { return c.Signal(m.Signal, scope) }, func() {
+		p.Bus.Publish(messages.ProcessSignaled{Origin: p.origin(), Signal: m.Name(), Tree: m.Tree})
+	})
 }
 
 func (p *process) poll(from protocol.Caller, m messages.Poll) {
