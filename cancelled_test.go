@@ -51,7 +51,7 @@ func (c stubbornChild) Signal(sig syscall.Signal, scope ptyio.Scope) error {
 	return c.Child.Signal(sig, scope)
 }
 
-func (c stubbornChild) Write(p []byte, deadline time.Time, done func(int, error)) func() int {
+func (c stubbornChild) Write(p []byte, deadline time.Time, done func(ptyio.Taken, error)) func() int {
 	<-c.gate
 	return c.Child.Write(p, deadline, done)
 }

@@ -222,8 +222,9 @@
 // [Session.Events] opens a subscription: subscribe before Exec to miss nothing. Each process publishes, in this order,
 // ToolDecision, ExecStarted, its OutputDeltas, and ExecEnded as the last; between them ExecExited when its leader has exited and
 // OutputClosed when no more output can come. A command that was not allowed or could not be started has no ExecStarted, and
-// one that was refused as malformed has no events. TerminalInteraction reports each input, and TerminalResized each new size
-// of a terminal. AttemptEnded and another ToolDecision come before a second attempt.
+// one that was refused as malformed has no events. TerminalInteraction reports input when it was taken, with
+// its length and, where that may be kept, its bytes: never what a terminal does not show, see messages.TerminalInteraction. TerminalResized
+// reports each new size of a terminal. AttemptEnded and another ToolDecision come before a second attempt.
 //
 // A subscriber that does not read never slows a process: it loses the oldest output and inputs and finds a Gap in
 // their place. With [Watch.Lossless] it loses nothing, and the process waits for it. A subscription with too many other unread

@@ -84,7 +84,7 @@ type far struct{ ptyio.Child }
 
 func (far) PID() int { return 1 }
 
-func (f far) Write(input []byte, deadline time.Time, done func(int, error)) func() int {
+func (f far) Write(input []byte, deadline time.Time, done func(ptyio.Taken, error)) func() int {
 	go f.Child.Write(input, deadline, done)
 	return nil
 }

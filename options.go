@@ -40,6 +40,10 @@ type SessionOptions struct {
 	// AnswerEarly lets calls on terminals that have no Until end early: see messages.Until.Early. A call with the zero messages.Until
 	// waits for the exit or its yield.
 	AnswerEarly bool
+	// RecordRaw lets events, and so recordings, have the keys that programs in raw mode are given, and what goes into pipes. Both may be
+	// passwords: there is no echo that tells them apart. Lines that a terminal shows are always in the events, and lines that it does not
+	// show never are: see messages.TerminalInteraction.
+	RecordRaw bool
 	// OutputTokens bounds the text of every result, whatever a call asks for; zero means messages.DefaultOutputTokens.
 	OutputTokens int
 	// View is the form of the output in the text of results, where a call does not say it; empty means messages.ViewRaw. Hosts whose

@@ -290,7 +290,8 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 	s := &Session{runtime: r, id: messages.SessionID(uuid.NewString()), view: options.View}
 	config := actors.SessionConfig{
 		Session: s.id, Dir: options.Dir, Environment: options.Environment, Base: base, NoLoginShell: options.NoLoginShell,
-		LongestPoll: options.LongestPoll, AnswerEarly: options.AnswerEarly, OutputTokens: options.OutputTokens, MaxProcesses: options.MaxProcesses,
+		LongestPoll: options.LongestPoll, AnswerEarly: options.AnswerEarly, RecordRaw: options.RecordRaw,
+		OutputTokens: options.OutputTokens, MaxProcesses: options.MaxProcesses,
 		WarnProcesses: options.WarnProcesses, OnLeaderExit: options.OnLeaderExit, Protected: options.ProtectedProcesses, DeterministicIDs: options.DeterministicIDs,
 		Approval: options.Approval, RulesUnreadable: options.RulesUnreadable, Sandbox: *options.Sandbox, LeastAssurance: options.LeastAssurance, Limits: options.Limits,
 		ApprovalDeadline: options.ApprovalDeadline, OnDeadline: options.OnDeadline, Ended: s.ended,

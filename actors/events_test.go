@@ -2,12 +2,16 @@ package actors
 
 import (
 	"bytes"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
+	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/tests/probe"
@@ -105,30 +109,100 @@ func TestEventsOfAProcessComeInOrder(t *testing.T) {
 	})
 }
 
-func TestInteractionsAreTheExactBytesOfEveryWrite(t *testing.T) {
-	h := newHost(t, hostOptions{})
-	s := h.open(nil)
-	command := onTerminal(quick(`stty -echo; echo ready; for i in 1 2 3; do read -r -n 1 c; echo "marker$i=$c"; done`))
-	command.Call = "the-call"
-	id := s.exec(command).Process
-	s.said(id, "ready")
-	for i, key := range []string{"x", "y", "z"} {
-		s.call(messages.WriteStdin{Process: id, Bytes: []byte(key), UntilTaken: true})
-		s.said(id, "marker"+string(rune('1'+i))+"="+key)
-	}
-	end := s.ended(id)
-	if want := "ready\r\nmarker1=x\r\nmarker2=y\r\nmarker3=z\r\n"; string(end.Transcript) != want || s.events.Output(id) != want {
-		t.Errorf("transcript %q, deltas %q", end.Transcript, s.events.Output(id))
-	}
-	var keys []byte
-	for _, e := range probe.Of[messages.TerminalInteraction](s.events, nil) {
-		if e.Call != "the-call" || e.Process != id || e.Session != s.id || len(e.Input) != 1 {
-			t.Errorf("%+v", e)
+// modes is a script that changes the mode of its terminal after each line, and says what it read.
+const modes = `stty echo icanon; echo 'takes line'; read -r x; read -r gate <gate; stty -echo; echo 'takes secret'; read -r y
+stty -icanon; echo 'takes keys'; head -c 1 >/dev/null; stty echo; echo 'takes shown keys'; head -c 1 >/dev/null; echo "done $x ${#y}"`
+
+func TestInteractionsHaveTheBytesThatMayBeKeptAndTheLengthOfOthers(t *testing.T) {
+	for _, raw := range []bool{false, true} {
+		h := newHost(t, hostOptions{})
+		dir := t.TempDir()
+		s := h.open(func(c *shared.SessionConfig) { c.RecordRaw, c.Dir = raw, dir })
+		gate := filepath.Join(dir, "gate") // so that the mode does not change while a line is being taken
+		if err := syscall.Mkfifo(gate, 0o600); err != nil {
+			t.Fatal(err)
 		}
-		keys = append(keys, e.Input...)
+		command := onTerminal(quick(modes))
+		command.Call = "the-call"
+		id := s.exec(command).Process
+		for _, write := range []struct{ mode, bytes string }{{"line", "shown\n"}, {"secret", "hunter2\n"}, {"keys", "k"}, {"shown keys", "s"}} {
+			s.said(id, "takes "+write.mode)
+			s.call(messages.WriteStdin{Process: id, Bytes: []byte(write.bytes), UntilTaken: true}).result()
+			if write.mode == "line" {
+				if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if end := s.ended(id); !strings.Contains(string(end.Transcript), "done shown 7\r\n") {
+			t.Fatalf("transcript %q", end.Transcript)
+		}
+		keys := [2]string{}
+		if raw {
+			keys = [2]string{"k", "s"}
+		}
+		want := []messages.TerminalInteraction{{Length: 6, Mode: messages.InputLine, Input: []byte("shown\n")}, {Length: 8, Mode: messages.InputSecret},
+			{Length: 1, Mode: messages.InputKeys, Input: []byte(keys[0])}, {Length: 1, Mode: messages.InputKeys, Input: []byte(keys[1])}}
+		got := probe.Of[messages.TerminalInteraction](s.events, nil)
+		if len(got) != len(want) {
+			t.Fatalf("interactions: %+v", got)
+		}
+		for i, e := range got {
+			if e.Call != "the-call" || e.Process != id || e.Session != s.id || e.Length != want[i].Length || e.Mode != want[i].Mode ||
+				string(e.Input) != string(want[i].Input) || (e.Input == nil) != (len(want[i].Input) == 0) {
+				t.Errorf("raw %t: %+v, want %+v", raw, e, want[i])
+			}
+		}
 	}
-	if string(keys) != "xyz" {
-		t.Errorf("interactions: %q", keys)
+}
+
+// A write that waits is judged when it is taken: a password that was written while the terminal still showed lines is a secret if the program
+// has turned echo off before its terminal gets to it. So is one behind more lines than the terminal holds, which it handles later.
+func TestAWriteThatWaitsIsJudgedWhenItIsTaken(t *testing.T) {
+	h := newHost(t, hostOptions{})
+	for _, size := range []int{5_000, 300_000} { // the one is written at once, the other waits
+		s, gate := h.open(nil), filepath.Join(t.TempDir(), "gate")
+		if err := syscall.Mkfifo(gate, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Repeat(strings.Repeat("x", 499)+"\n", size/500)
+		id := s.exec(onTerminal(quick(fmt.Sprintf(`echo ready; read -r gate <%s; stty -echo; head -c %d >/dev/null; read -r x; echo "end ${#x}"`,
+			gate, len(lines))))).Process
+		s.said(id, "ready")
+		write := s.call(messages.WriteStdin{Process: id, Bytes: []byte(lines + "hunter2\n"), UntilTaken: true})
+		s.said(id, strings.Repeat(strings.Repeat("x", 499)+"\r\n", 7)) // the terminal shows some of it
+		if err := os.WriteFile(gate, []byte("go\n"), 0); err != nil {
+			t.Fatal(err)
+		}
+		write.result()
+		s.said(id, "end 7")
+		s.ended(id)
+		total, all := 0, probe.Of[messages.TerminalInteraction](s.events, nil)
+		for _, e := range all {
+			total += e.Length
+			if bytes.Contains(e.Input, []byte("hunter2")) {
+				t.Errorf("%s has the password", e.Mode)
+			}
+		}
+		if total != len(lines)+8 {
+			t.Errorf("%d bytes in %+v", total, all)
+		}
+	}
+}
+
+// What a pipe is given may be a password as well as anything else.
+func TestInputOfPipesIsKeptOnlyIfTheSessionSaysSo(t *testing.T) {
+	for _, raw := range []bool{false, true} {
+		h := newHost(t, hostOptions{})
+		s := h.open(func(c *shared.SessionConfig) { c.RecordRaw = raw })
+		id := cat(s)
+		s.call(messages.WriteStdin{Process: id, Bytes: []byte("token\n"), UntilTaken: true}).result()
+		must[protocol.Done](h, s.supervisor, messages.CloseStdin{Process: id})
+		s.ended(id)
+		got := probe.Of[messages.TerminalInteraction](s.events, nil)
+		if len(got) != 1 || got[0].Mode != messages.InputPipe || got[0].Length != 6 || string(got[0].Input) == "token\n" != raw || !raw && got[0].Input != nil {
+			t.Errorf("raw %t: %+v", raw, got)
+		}
 	}
 }
 
@@ -144,9 +218,9 @@ func TestAPollOfALivingProcessIsAnInteraction(t *testing.T) {
 	must[*messages.Result](h, s.supervisor, messages.Poll{Process: id})
 	var inputs []string
 	for _, e := range probe.Of[messages.TerminalInteraction](s.events, nil) {
-		inputs = append(inputs, string(e.Input))
+		inputs = append(inputs, strings.TrimSpace(fmt.Sprint(e.Length, " ", e.Mode)))
 	}
-	if !slices.Equal(inputs, []string{"", "x"}) {
+	if !slices.Equal(inputs, []string{"0", "1 pipe"}) {
 		t.Errorf("interactions: %q", inputs)
 	}
 }

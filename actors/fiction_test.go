@@ -175,7 +175,7 @@ type imagined struct {
 	ended     bool // it has reported its last event
 	abandoned int
 	said      int64
-	unread    []func(int, error) // report the outcomes of writes
+	unread    []func(ptyio.Taken, error) // report the outcomes of writes
 	awaits    messages.InputKind
 	listens   []ptyio.Listener
 	blind     int         // how many looks fail; negative: all, for good
@@ -342,7 +342,7 @@ func (c *imagined) end(exit ptyio.Exited, left bool) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	for _, done := range unread {
-		done(0, messages.ErrClosed)
+		done(ptyio.Taken{}, messages.ErrClosed)
 	}
 }
 
@@ -400,7 +400,7 @@ func (c *imagined) fails(method string) { c.machine.wrong(c.traits[method]) }
 
 func (c *imagined) PID() int { return c.pid }
 
-func (c *imagined) Write(input []byte, _ time.Time, done func(int, error)) func() int {
+func (c *imagined) Write(input []byte, _ time.Time, done func(ptyio.Taken, error)) func() int {
 	c.fails("write")
 	if _, mute := c.traits["mute"]; mute {
 		return nil
@@ -413,9 +413,9 @@ func (c *imagined) Write(input []byte, _ time.Time, done func(int, error)) func(
 	}
 	select {
 	case c.input <- slices.Clone(input):
-		done(len(input), nil)
+		done(ptyio.Taken{Bytes: len(input)}, nil)
 	default:
-		done(0, messages.ErrInputFull)
+		done(ptyio.Taken{}, messages.ErrInputFull)
 	}
 	return nil
 }

@@ -46,8 +46,8 @@ func (foreign) Close() error { return nil }
 type puppet struct{ end func() }
 
 func (puppet) PID() int { return 4711 }
-func (puppet) Write(p []byte, _ time.Time, done func(int, error)) func() int {
-	done(len(p), nil)
+func (puppet) Write(p []byte, _ time.Time, done func(ptyio.Taken, error)) func() int {
+	done(ptyio.Taken{Bytes: len(p)}, nil)
 	return nil
 }
 func (puppet) CloseStdin(done func(error))              { done(nil) }
@@ -228,7 +228,7 @@ func TestAForeignFloodThatLosesBytesIsCountedExactly(t *testing.T) {
 type useless struct{ call func() }
 
 func (u useless) PID() int { return 4711 }
-func (u useless) Write([]byte, time.Time, func(int, error)) func() int {
+func (u useless) Write([]byte, time.Time, func(ptyio.Taken, error)) func() int {
 	u.call()
 	return nil
 }
@@ -305,10 +305,10 @@ type slow struct {
 	wrote chan string
 }
 
-func (c slow) Write(p []byte, _ time.Time, done func(int, error)) func() int {
+func (c slow) Write(p []byte, _ time.Time, done func(ptyio.Taken, error)) func() int {
 	<-c.hold
 	c.wrote <- string(p)
-	done(len(p), nil)
+	done(ptyio.Taken{Bytes: len(p)}, nil)
 	return func() int { panic("deliberate") } // nobody asks a child that is not prompt
 }
 

@@ -102,7 +102,7 @@ func TestAfterTheExitAPollGetsTheRestAndLaterOnesTheRecord(t *testing.T) {
 			t.Errorf("%T: %+v", message, ended)
 		}
 	}
-	probe.ExpectNone(s.events, patience, func(e messages.TerminalInteraction) bool { return e.Process == id && len(e.Input) == 0 },
+	probe.ExpectNone(s.events, patience, func(e messages.TerminalInteraction) bool { return e.Process == id && e.Length == 0 },
 		endOf(s.exec(shell("true"))))
 	_, err := ask[any](h, s.supervisor, messages.Poll{Process: 99_999})
 	if never := wantError(t, "an id that never was", err, messages.ErrUnknownProcess); never.Code != messages.ErrUnknownProcess {

@@ -227,8 +227,8 @@ type lateWriter struct {
 	release chan struct{}
 }
 
-func (l lateWriter) Write(p []byte, deadline time.Time, done func(int, error)) func() int {
-	return l.Child.Write(p, deadline, func(n int, err error) {
+func (l lateWriter) Write(p []byte, deadline time.Time, done func(ptyio.Taken, error)) func() int {
+	return l.Child.Write(p, deadline, func(n ptyio.Taken, err error) {
 		go func() {
 			<-l.release
 			done(n, err)

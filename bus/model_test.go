@@ -107,7 +107,7 @@ func widen(g *messages.Gap, lost messages.Event) {
 		g.End = lost.Offset + int64(len(lost.Bytes))
 	case messages.TerminalInteraction:
 		g.Inputs++
-		g.InputBytes += int64(len(lost.Input))
+		g.InputBytes += int64(lost.Length)
 	}
 }
 
@@ -155,7 +155,7 @@ func (r *reader) read(t *rapid.T, ev messages.Event) {
 		known.move(t, ev.Offset, ev.Offset+int64(len(ev.Bytes)))
 	case messages.TerminalInteraction:
 		known.inputs++
-		known.inputBytes += int64(len(ev.Input))
+		known.inputBytes += int64(ev.Length)
 		if n := r.input[r.last]; n != known.inputs {
 			t.Fatalf("process %d: input %d came behind %d", p, n, known.inputs-1)
 		}
@@ -232,9 +232,9 @@ func (m *machine) output(t *rapid.T) {
 func (m *machine) input(t *rapid.T) {
 	m.publish(t, func(o messages.Origin) messages.Event {
 		k := m.told[o.Process]
-		e := messages.TerminalInteraction{Origin: o, Input: bytesOf(t, 30)}
+		e := messages.TerminalInteraction{Origin: o, Input: bytesOf(t, 30), Length: rapid.IntRange(0, 30).Draw(t, "length")}
 		k.inputs++
-		k.inputBytes += int64(len(e.Input))
+		k.inputBytes += int64(e.Length)
 		m.told[o.Process], m.reader.input[m.published] = k, k.inputs
 		return e
 	})

@@ -134,7 +134,7 @@ func (q *queue) lose(s *slot) bool {
 		g.Deltas++
 	case messages.TerminalInteraction:
 		g.Inputs++
-		g.InputBytes += int64(len(e.Input))
+		g.InputBytes += int64(e.Length)
 	case messages.NetworkConnection:
 		g.Connections++
 	}

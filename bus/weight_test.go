@@ -11,7 +11,7 @@ import (
 
 // input makes an input that weighs its bytes and the 10 of its origin.
 func input(p messages.ProcessID, number int, size int) messages.TerminalInteraction {
-	return messages.TerminalInteraction{Origin: origin(p, number), Input: make([]byte, size)}
+	return messages.TerminalInteraction{Origin: origin(p, number), Length: size, Input: make([]byte, size)}
 }
 
 // drain returns the queued events and the error that follows them.
@@ -32,7 +32,7 @@ func TestInputsNobodyReadsBecomeAGap(t *testing.T) {
 	bytes := make([]byte, size)
 	b.Publish(messages.ExecStarted{Origin: origin(1000, 1)})
 	for i := range count {
-		b.Publish(messages.TerminalInteraction{Origin: origin(1000, i+2), Input: bytes})
+		b.Publish(messages.TerminalInteraction{Origin: origin(1000, i+2), Length: size, Input: bytes})
 		if held := s.queue.bytes + s.queue.weight; held > DefaultOutputBytes+1024 {
 			t.Fatalf("%d bytes are held", held)
 		}

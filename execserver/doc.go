@@ -23,7 +23,7 @@
 //
 //	process/start       argv, cwd (an absolute path or a file: URI), env, tty, pipeStdin, and more
 //	process/read        output after a number; can wait for it
-//	process/write       input; a repeated writeId is not written again
+//	process/write       input; a repeated writeId is not written again. With untilTaken, runs says in which mode the terminal took it
 //	process/signal      "interrupt", or any signal by its POSIX name
 //	process/terminate   ends the tree: SIGTERM, 500 ms, SIGKILL
 //	process/resize      the size of the terminal

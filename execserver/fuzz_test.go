@@ -51,16 +51,16 @@ func (p *player) say(text string) {
 
 func (p *player) PID() int { return 1 }
 
-func (p *player) Write(input []byte, _ time.Time, done func(int, error)) func() int {
+func (p *player) Write(input []byte, _ time.Time, done func(ptyio.Taken, error)) func() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
-		done(0, messages.ErrClosed)
+		done(ptyio.Taken{}, messages.ErrClosed)
 		return nil
 	}
 	text := bytes.Clone(input)
 	go p.say(string(text))
-	done(len(input), nil)
+	done(ptyio.Taken{Bytes: len(input)}, nil)
 	return nil
 }
 

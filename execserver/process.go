@@ -464,7 +464,7 @@ const defaultPatience = messages.DefaultWritePatience
 // outcome is the result of a write.
 type outcome struct {
 	known chan struct{} // closed when the rest is known
-	taken int
+	taken ptyio.Taken
 	err   error
 }
 
@@ -525,7 +525,7 @@ func (p *process) write(params wire.WriteParams) (*outcome, wire.WriteStatus) {
 		p.writes.add(*params.WriteID, o)
 	}
 	deadline := time.Now().Add(millis(params.PatienceMs, defaultPatience))
-	p.child.Write(params.Chunk, deadline, func(taken int, err error) {
+	p.child.Write(params.Chunk, deadline, func(taken ptyio.Taken, err error) {
 		o.taken, o.err = taken, err
 		close(o.known)
 	})
@@ -558,11 +558,11 @@ func (o *outcome) result(exact bool) (any, later, error) {
 	case errors.Is(o.err, messages.ErrStdinClosed), errors.Is(o.err, messages.ErrClosed):
 		result := wire.WriteResult{Status: wire.WriteStdinClosed}
 		if exact {
-			result.Taken, result.Error = &o.taken, typed
+			result.Taken, result.Runs, result.Error = &o.taken.Bytes, o.taken.Runs, typed
 		}
 		return result, nil, nil
 	case exact && (o.err == nil || typed != nil):
-		return wire.WriteResult{Status: wire.WriteAccepted, Taken: &o.taken, Error: typed}, nil, nil
+		return wire.WriteResult{Status: wire.WriteAccepted, Taken: &o.taken.Bytes, Runs: o.taken.Runs, Error: typed}, nil, nil
 	case o.err == nil:
 		return wire.WriteResult{Status: wire.WriteAccepted}, nil, nil
 	}

@@ -38,9 +38,9 @@ func (n *notes) note(format string, args ...any) {
 	n.told = append(n.told, fmt.Sprintf(format, args...))
 }
 
-func (n *notes) Write(input []byte, _ time.Time, done func(int, error)) func() int {
+func (n *notes) Write(input []byte, _ time.Time, done func(ptyio.Taken, error)) func() int {
 	n.note("write %s", input)
-	done(len(input), nil)
+	done(ptyio.Taken{Bytes: len(input)}, nil)
 	return nil
 }
 

@@ -2,15 +2,72 @@ package messages
 
 import "strings"
 
-// InputKind is the kind of input that a process waits for.
+// InputKind is the kind of input that a process waits for, or has been given. It is told from the modes of the terminal.
 type InputKind string
 
-// The kinds, which are told from the modes of the terminal. What is read from a pipe is a line.
+// The kinds. A process that waits for input from a pipe waits for a line.
 const (
 	InputLine   InputKind = "line"   // the terminal collects a line, and shows what is typed
 	InputSecret InputKind = "secret" // the terminal collects a line, and does not show it: a password, in most cases
 	InputKeys   InputKind = "keys"   // the program gets each key: a line editor, a menu, a full-screen program
 )
+
+// The kinds of input that only a TerminalInteraction has.
+const (
+	InputPipe    InputKind = "pipe"    // a pipe took it: nothing tells a secret from other input
+	InputUnknown InputKind = "unknown" // the spawner does not say what took it
+)
+
+// Recordable reports whether input of the kind may be kept as it is, and not only its length. A line that the terminal shows is part of the
+// output anyway. Keys and what goes into a pipe may be a password, so they are kept only where raw says so; a secret is never kept, and
+// neither is what nothing is known about.
+func (k InputKind) Recordable(raw bool) bool {
+	switch k {
+	case InputLine:
+		return true
+	case InputKeys, InputPipe:
+		return raw
+	}
+	return false
+}
+
+// InputRun is a stretch of input that was taken in one mode.
+type InputRun struct {
+	Kind  InputKind `json:"kind"`
+	Bytes int       `json:"bytes"`
+}
+
+// MaxInputRuns bounds the runs of one write: a program may change the mode all the time.
+const MaxInputRuns = 16
+
+// AppendInputRun adds a run to others. It joins runs of one kind. If there are MaxInputRuns, the last one grows, and has the stricter kind.
+func AppendInputRun(runs []InputRun, run InputRun) []InputRun {
+	last := len(runs) - 1
+	if run.Bytes <= 0 {
+		return runs
+	}
+	if last < 0 || runs[last].Kind != run.Kind && last+1 < MaxInputRuns {
+		return append(runs, run)
+	}
+	runs[last] = InputRun{StricterInput(runs[last].Kind, run.Kind), runs[last].Bytes + run.Bytes}
+	return runs
+}
+
+// StricterInput is the kind of which the least may be kept.
+func StricterInput(a, b InputKind) InputKind {
+	for _, raw := range []bool{false, true} {
+		if a.Recordable(raw) != b.Recordable(raw) {
+			if a.Recordable(raw) {
+				return b
+			}
+			return a
+		}
+	}
+	if b == InputSecret {
+		return b
+	}
+	return a
+}
 
 // AwaitedInput says that a program waits for input, and has been given none that it has not read.
 type AwaitedInput struct {

@@ -120,10 +120,23 @@ type AttemptEnded struct {
 	Enforced *Enforcement `json:"enforced,omitempty"`
 }
 
-// TerminalInteraction is published for every input, and for every poll of a process that was still alive after it.
+// TerminalInteraction is published for input when a process's terminal or pipe has taken it, and for every poll of a process that was still
+// alive after it. It comes before the answer to the write. A write has several if the program changed the mode of its terminal meanwhile,
+// and none if nothing was taken.
+//
+// The event never has what was typed while the terminal collected a line without showing it, because that is a password in most cases. Mode
+// is judged when the terminal takes the bytes and not when the write is asked for, and again right after. What is typed before
+// a program turns echo off is a line that the terminal shows.
 type TerminalInteraction struct {
 	Origin
-	Input []byte `json:"input"`
+	// Length is the number of bytes; 0 for a poll.
+	Length int `json:"length"`
+	// Mode is what the terminal did with them: InputLine, InputSecret or InputKeys; InputPipe if the process is on pipes, and InputUnknown if
+	// a host's own spawner does not say it. It is empty for a poll.
+	Mode InputKind `json:"mode,omitempty"`
+	// Input has the bytes if they may be kept, and is nil otherwise: those of InputLine, and in a session with RecordRaw also those of
+	// InputKeys and InputPipe. See InputKind.Recordable.
+	Input []byte `json:"input,omitempty"`
 }
 
 // TerminalResized is published when the size of a terminal has changed.
@@ -191,7 +204,7 @@ type Gap struct {
 	First  int64 `json:"first"`
 	End    int64 `json:"end"`
 	Deltas int   `json:"deltas"`
-	// Inputs is the number of lost TerminalInteraction events, and InputBytes is the number of bytes in them.
+	// Inputs is the number of lost TerminalInteraction events, and InputBytes is the sum of their lengths.
 	Inputs     int   `json:"inputs,omitempty"`
 	InputBytes int64 `json:"inputBytes,omitempty"`
 	// Connections is the number of lost NetworkConnection events.

@@ -124,7 +124,7 @@ func (r *responder) look() {
 		time.AfterFunc(answerPause, r.lookAgain)
 		return
 	case len(r.waiting) > 0:
-		r.input.add(&inputItem{bytes: r.waiting, rest: r.waiting, answer: true, deadline: time.Now().Add(answerPatience), done: func(int, error) {}})
+		r.input.add(&inputItem{bytes: r.waiting, rest: r.waiting, answer: true, deadline: time.Now().Add(answerPatience), done: func(Taken, error) {}})
 	}
 	r.waiting = nil
 }

@@ -127,17 +127,9 @@ func (c *child) inputKind() (kind messages.InputKind, err error) {
 	if c.terminal == nil {
 		return kind, nil
 	}
-	err = control(c.terminal, func(fd int) error {
-		mode, err := unix.IoctlGetTermios(fd, getTermios)
-		switch {
-		case err != nil:
-			return err
-		case mode.Lflag&unix.ICANON == 0:
-			kind = messages.InputKeys
-		case mode.Lflag&unix.ECHO == 0:
-			kind = messages.InputSecret
-		}
-		return nil
+	err = control(c.terminal, func(fd int) (err error) {
+		kind, err = kindOf(fd)
+		return err
 	})
 	return kind, err
 }

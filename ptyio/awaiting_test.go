@@ -106,7 +106,7 @@ func (s *staged) soon(t *testing.T) *messages.AwaitedInput {
 func (s *staged) enter(t *testing.T, input string) {
 	t.Helper()
 	done := make(chan error, 1)
-	s.Write([]byte(input), time.Time{}, func(_ int, err error) { done <- err })
+	s.Write([]byte(input), time.Time{}, func(_ Taken, err error) { done <- err })
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

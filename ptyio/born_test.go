@@ -69,7 +69,7 @@ func testOverAtOnce(t *testing.T, early bool, output string, tty bool) {
 	if now := countDescriptors(t); now != before {
 		t.Errorf("%d descriptors more", now-before)
 	}
-	child.Write([]byte("x"), time.Time{}, func(_ int, err error) {
+	child.Write([]byte("x"), time.Time{}, func(_ Taken, err error) {
 		if want := map[bool]error{true: messages.ErrClosed, false: messages.ErrStdinClosed}[tty]; !errors.Is(err, want) && !errors.Is(err, messages.ErrClosed) {
 			t.Error("a write after the end:", err)
 		}
@@ -150,9 +150,9 @@ func TestNobodyHearsOfAChildBeforeOurCopiesOfItsFilesAreClosed(t *testing.T) {
 	launch := Launch{Argv: []string{"/bin/true"}, Dir: "/", OpenStdin: true, Events: func(event Event) {
 		switch e := event.(type) {
 		case Spawned:
-			e.Child.Write([]byte("x"), time.Time{}, func(taken int, err error) {
-				if taken > 0 || !errors.Is(err, messages.ErrStdinClosed) {
-					t.Errorf("%d bytes were taken, %v", taken, err)
+			e.Child.Write([]byte("x"), time.Time{}, func(taken Taken, err error) {
+				if taken.Bytes > 0 || !errors.Is(err, messages.ErrStdinClosed) {
+					t.Errorf("%d bytes were taken, %v", taken.Bytes, err)
 				}
 				close(written)
 			})

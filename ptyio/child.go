@@ -36,8 +36,8 @@ type Child interface {
 	// PID is the kernel's pid of the leader. The kernel does not reuse it before TreeEnded has been delivered.
 	PID() int
 
-	// Write queues input and calls done exactly once, with the number of bytes that the terminal or pipe took, and an error if
-	// it did not take all of them. The caller must not change input before that. Write calls done before it returns, or later
+	// Write queues input and calls done exactly once, with what the terminal or pipe took, and in which mode, and an error if
+	// it did not take all bytes. The caller must not change input before that. Write calls done before it returns, or later
 	// from another goroutine. done must not block, and the caller must hold no lock that done takes.
 	//
 	// Queued writes go out whole and in the order of the calls. At most MaxPendingInput bytes and MaxPendingWrites writes wait;
@@ -51,7 +51,7 @@ type Child interface {
 	// A key that the terminal turns into a signal (by default Ctrl-C, Ctrl-\ and Ctrl-Z), written alone, acts at once, even if
 	// other writes wait or the terminal is full. If the terminal would discard the input typed before the key, the waiting
 	// writes fail with messages.ErrInputNotTaken, and the input that the terminal holds is lost, too.
-	Write(input []byte, deadline time.Time, done func(taken int, err error)) (taken func() int)
+	Write(input []byte, deadline time.Time, done func(taken Taken, err error)) (taken func() int)
 
 	// CloseStdin ends the input after the writes queued so far. It closes a pipe; later writes get messages.ErrStdinClosed. To
 	// a terminal in line mode it sends the end-of-file character; the terminal still takes further input. A terminal in raw

@@ -77,7 +77,7 @@ func (c *child) onTreeEnded(report messages.TreeReport) {
 
 func (c *child) PID() int { return c.leader.PID() }
 
-func (c *child) Write(p []byte, deadline time.Time, done func(int, error)) (taken func() int) {
+func (c *child) Write(p []byte, deadline time.Time, done func(Taken, error)) (taken func() int) {
 	return c.input.write(p, deadline, done)
 }
 

@@ -13,7 +13,7 @@
 //			}
 //		},
 //	})
-//	child.Write([]byte("print(6*7)\n"), time.Now().Add(time.Second), func(taken int, err error) { ... })
+//	child.Write([]byte("print(6*7)\n"), time.Now().Add(time.Second), func(taken Taken, err error) { ... })
 //	child.CloseStdin(func(err error) { ... })
 //
 // The package knows no actor and no policy. Other packages see two interfaces, [Child] and [Spawner]. A spawner has a [Starter],
@@ -93,6 +93,12 @@
 // The end of input is the end of the pipe, or the terminal's end-of-file character: twice after an unfinished line,
 // because the first only ends that line. A program that reads on gets later input.
 //
+// The callback of Write also gets the mode in which the terminal took the bytes: [Taken]. What it took while it collected a line without
+// showing it is marked as a secret, which nobody may keep. The mode is read before and after each write to the terminal, and the stricter one
+// counts: a line that a program takes just before it turns echo off may be marked as a secret. A line is only marked as one that was shown if
+// the terminal has certainly handled it by then; behind more than 4 KiB that the program has not read, input is unknown. A pipe has no echo, so
+// nothing tells a secret from other input there.
+//
 // # Answers
 //
 // Programs ask their terminal things, and some wait for the answer for ever. A terminal answers in the place of a person's if
@@ -135,6 +141,9 @@
 // That a line is never cut. Characters that erase others count as if they were kept, so a line may be refused
 // that would have fitted. And a program that leaves raw mode, or flushes its input, after its mode was read and before the
 // write changes what the terminal holds.
+//
+// That the mark of input is exact. A program that turns echo off and on again within the microseconds between two looks, and takes in between a
+// line that was written before it asked, is not noticed. Write a secret when the program waits for one: see AwaitedInput.
 //
 // That events come from one goroutine, or that those of two streams come in the order of the child's writes: Launch.Merged makes
 // them one stream. Each stream's batches are in order, Exited is before Drained and TreeEnded, and no event follows once both Closed

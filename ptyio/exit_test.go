@@ -220,7 +220,7 @@ func TestTheReceiverOfTheLastEventFindsTheChildOver(t *testing.T) {
 			case ptyio.Closed, ptyio.TreeEnded:
 				if left.Add(-1) == 0 {
 					c := <-child
-					c.Write([]byte("x"), time.Time{}, func(_ int, err error) { over <- err })
+					c.Write([]byte("x"), time.Time{}, func(_ ptyio.Taken, err error) { over <- err })
 					c.CloseStdin(func(err error) { over <- err })
 				}
 			}

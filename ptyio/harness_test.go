@@ -279,9 +279,9 @@ func (r *record) send(t testing.TB, input []byte, wait time.Duration) <-chan out
 		deadline = time.Now().Add(wait)
 	}
 	results := make(chan outcome, 1)
-	r.Write(input, deadline, func(taken int, err error) {
+	r.Write(input, deadline, func(taken ptyio.Taken, err error) {
 		select {
-		case results <- outcome{taken, err}:
+		case results <- outcome{taken.Bytes, err}:
 		default:
 			t.Error("done was called twice")
 		}

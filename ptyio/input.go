@@ -35,10 +35,11 @@ type inputItem struct {
 	bytes     []byte
 	rest      []byte // the bytes that have not gone out yet
 	taken     int
-	discarded bool // the rest must not go out
-	answered  bool // the goroutine that discarded it has called done
+	runs      []messages.InputRun // taken, by the modes of the terminal
+	discarded bool                // the rest must not go out
+	answered  bool                // the goroutine that discarded it has called done
 	deadline  time.Time
-	done      func(taken int, err error)
+	done      func(taken Taken, err error)
 	finish    bool
 	answer    bool        // a terminal's answer, which must not go out in line mode
 	expiry    *time.Timer // runs while the item is queued behind another
@@ -46,7 +47,7 @@ type inputItem struct {
 	admitted  bool
 }
 
-func (in *input) write(p []byte, deadline time.Time, done func(int, error)) (taken func() int) {
+func (in *input) write(p []byte, deadline time.Time, done func(Taken, error)) (taken func() int) {
 	item := &inputItem{bytes: p, rest: p, deadline: deadline, done: done}
 	in.add(item)
 	return func() int {
@@ -57,7 +58,7 @@ func (in *input) write(p []byte, deadline time.Time, done func(int, error)) (tak
 }
 
 func (in *input) finish(done func(error)) {
-	in.add(&inputItem{finish: true, deadline: time.Now().Add(messages.DefaultWritePatience), done: func(_ int, err error) { done(err) }})
+	in.add(&inputItem{finish: true, deadline: time.Now().Add(messages.DefaultWritePatience), done: func(_ Taken, err error) { done(err) }})
 }
 
 func (in *input) add(item *inputItem) {
@@ -69,7 +70,7 @@ func (in *input) add(item *inputItem) {
 	}
 	if err := in.refuses(item); err != nil {
 		in.mu.Unlock()
-		item.done(0, err)
+		item.done(Taken{}, err)
 		return
 	}
 	in.pending += len(item.bytes)
@@ -146,7 +147,7 @@ func (in *input) begin(item *inputItem) {
 // report calls done for an item that is no longer under way.
 func (item *inputItem) report(err error) {
 	if !item.answered {
-		item.done(item.taken, err)
+		item.done(item.whole(), err)
 	}
 }
 
@@ -207,7 +208,7 @@ func (in *input) expire(item *inputItem) {
 	}
 	in.mu.Unlock()
 	if i >= 0 {
-		item.done(0, notTaken(item))
+		item.done(Taken{}, notTaken(item))
 	}
 }
 
@@ -327,10 +328,10 @@ func (in *input) writeOnce(fd int, item *inputItem) (int, error) {
 	if item.discarded || len(item.rest) == 0 {
 		return 0, nil
 	}
-	n, err := syscall.Write(fd, item.rest)
+	n, kind, err := in.writeMarked(fd, item.rest)
 	if n > 0 {
 		item.rest = item.rest[n:]
-		item.taken += n
+		item.took(n, kind)
 	}
 	return n, err
 }

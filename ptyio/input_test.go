@@ -150,7 +150,7 @@ func TestEveryWriteIsAnsweredOnceHoweverTheChildEnds(t *testing.T) {
 				all.Go(func() {
 					for i := range 200 {
 						asked.Add(1)
-						r.Write(letters(997), time.Now().Add(time.Duration(i)*time.Millisecond), func(int, error) { answered.Add(1) })
+						r.Write(letters(997), time.Now().Add(time.Duration(i)*time.Millisecond), func(ptyio.Taken, error) { answered.Add(1) })
 					}
 				})
 			}

@@ -69,13 +69,13 @@ func (in *input) overtake(item *inputItem, key signalKey) {
 	}
 	in.mu.Unlock()
 	for _, other := range discarded {
-		other.done(other.taken, discardedError(other))
+		other.done(other.whole(), discardedError(other))
 	}
 	err := in.raise(key)
 	if err == nil {
-		item.taken = 1
+		item.tookKey(in)
 	}
-	item.done(item.taken, err)
+	item.done(item.whole(), err)
 }
 
 // discard drops the queued input and the input that the terminal holds. It returns the items that need an answer. The caller
@@ -126,7 +126,8 @@ func (in *input) press(item *inputItem, key signalKey) error {
 	err := in.raise(key)
 	if err == nil {
 		in.mu.Lock()
-		item.rest, item.taken = nil, 1
+		item.rest = nil
+		item.tookKey(in)
 		in.mu.Unlock()
 	}
 	return err

@@ -134,7 +134,7 @@ func TestAWriteTellsHowMuchOfItIsTaken(t *testing.T) {
 		r.awaitOutput(t, "ready")
 		text := letters(512 << 10)
 		results := make(chan outcome, 2)
-		done := func(taken int, err error) { results <- outcome{taken, err} }
+		done := func(taken ptyio.Taken, err error) { results <- outcome{taken.Bytes, err} }
 		taken := r.Write(text, time.Time{}, done)
 		behind := r.Write([]byte("behind"), time.Time{}, done)
 		held := 0

@@ -30,10 +30,10 @@ func TestAnInputThatIsClosedWhileAWriteIsUnderWayAnswersItOnce(t *testing.T) {
 	for range 200 {
 		in, _ := pipeInput(t)
 		answers := make(chan error, 8)
-		done := func(_ int, err error) { answers <- err }
+		done := func(_ Taken, err error) { answers <- err }
 		in.write(make([]byte, 256<<10), time.Time{}, done) // a pipe holds 64 KiB
 		in.write([]byte("x"), time.Now().Add(time.Millisecond), done)
-		in.finish(func(err error) { done(0, err) })
+		in.finish(func(err error) { done(Taken{}, err) })
 		in.write([]byte("x"), time.Time{}, done)
 		go in.close()
 		for range 4 {
@@ -56,7 +56,7 @@ func TestAWriteWithoutAQueueIsAnsweredBeforeItReturns(t *testing.T) {
 	in, _ := pipeInput(t)
 	defer in.close()
 	answered := false
-	in.write([]byte("key"), time.Time{}, func(taken int, err error) { answered = taken == 3 && err == nil })
+	in.write([]byte("key"), time.Time{}, func(taken Taken, err error) { answered = taken.Bytes == 3 && err == nil })
 	if !answered {
 		t.Error("a key had to wait for a goroutine")
 	}

@@ -32,7 +32,7 @@ func TestPipesThatThePollerRefusesLoseNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	input := strings.Repeat("0123456789", 30000) // more than the pipes hold
-	child.Write([]byte(input), time.Time{}, func(_ int, err error) {
+	child.Write([]byte(input), time.Time{}, func(_ Taken, err error) {
 		if err != nil {
 			t.Error(err)
 		}

@@ -165,7 +165,7 @@ func TestAnswersOfASecondAreBounded(t *testing.T) {
 func TestAnAnswerThatComesToTheFrontInLineModeIsNotGiven(t *testing.T) {
 	r, _ := newResponder(t)
 	taken := make(chan int, 1)
-	r.input.add(&inputItem{bytes: []byte("x"), rest: []byte("x"), answer: true, done: func(n int, _ error) { taken <- n }})
+	r.input.add(&inputItem{bytes: []byte("x"), rest: []byte("x"), answer: true, done: func(of Taken, _ error) { taken <- of.Bytes }})
 	if n := <-taken; n != 0 {
 		t.Errorf("%d bytes were taken", n)
 	}

@@ -2,6 +2,7 @@ package ptyio
 
 import (
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,12 @@ func discardUnread(int) {}
 
 // unreadInput returns 0: the number is not known.
 func unreadInput(int) int { return 0 }
+
+// writeLines writes to a terminal in line mode, which handles bytes while they are written.
+func writeLines(master int, p []byte) (n int, handled bool, err error) {
+	n, err = syscall.Write(master, p)
+	return n, true, err
+}
 
 func openPair() (master int, slave *os.File, err error) { return openByName() }
 

@@ -2,6 +2,7 @@ package ptyio
 
 import (
 	"os"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -22,14 +23,47 @@ func discardUnread(master int) {
 	onPeer(master, func(peer int) { _ = unix.IoctlSetInt(peer, unix.TCFLSH, unix.TCIFLUSH) })
 }
 
-// unreadInput returns how many bytes the child could read; in line mode only whole lines count. It polls first, because that
-// makes the kernel pass on bytes that are on the way. It does not count bytes that have no room in the terminal's 4 KiB.
+// unreadInput returns how many bytes the child could read; in line mode only whole lines count. It does not count bytes that have no room
+// in the terminal's 4 KiB.
 func unreadInput(master int) (n int) {
-	onPeer(master, func(peer int) {
-		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(peer), Events: unix.POLLIN}}, 0)
-		n, _ = unix.IoctlGetInt(peer, unix.TIOCINQ)
-	})
+	onPeer(master, func(peer int) { n = unreadBy(peer) })
 	return n
+}
+
+// unreadBy is unreadInput for the child's side. It polls first: if the child could read nothing, that makes the kernel handle bytes that are
+// on the way.
+func unreadBy(peer int) int {
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(peer), Events: unix.POLLIN}}, 0)
+	n, err := unix.IoctlGetInt(peer, unix.TIOCINQ)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// handledLooks bounds how often writeLines looks whether the kernel has handled what was written: usually that takes some microseconds.
+const handledLooks = 16
+
+// writeLines writes to a terminal in line mode. It reports whether the terminal has certainly handled all that was taken, and so has shown it
+// if it ever does: nothing is left that the child could read, or as much more as was written. The terminal handles later what it has no room
+// for.
+func writeLines(master int, p []byte) (n int, handled bool, err error) {
+	asked := false
+	onPeer(master, func(peer int) {
+		asked = true
+		before := unreadBy(peer)
+		n, err = syscall.Write(master, p)
+		for range handledLooks {
+			unread := unreadBy(peer)
+			if handled = unread == 0 || unread >= before+n; handled || n <= 0 {
+				return
+			}
+		}
+	})
+	if !asked { // a kernel before 4.13, or the host has no descriptor left
+		n, err = syscall.Write(master, p)
+	}
+	return n, handled, err
 }
 
 // openPair opens both sides of a terminal, the master for Go's poller and the child's side for blocking use. Opening that side by

@@ -22,13 +22,13 @@ func TestAKeyBehindUnreadInputTakesEffect(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { _ = child.Wait(); close(ended) }()
 	in := &input{file: ours, terminal: true}
-	in.write([]byte("held\n"), time.Time{}, func(int, error) {})
+	in.write([]byte("held\n"), time.Time{}, func(Taken, error) {})
 	for in.unread() == 0 { // the kernel passes input on a little later
 		<-time.After(time.Millisecond)
 	}
-	in.write([]byte("\x03"), time.Time{}, func(taken int, err error) {
-		if taken != 1 || err != nil {
-			t.Errorf("%d, %v", taken, err)
+	in.write([]byte("\x03"), time.Time{}, func(taken Taken, err error) {
+		if taken.Bytes != 1 || err != nil {
+			t.Errorf("%d, %v", taken.Bytes, err)
 		}
 	})
 	if n := in.unread(); n != 0 {

@@ -42,7 +42,7 @@ func TestATermTrapOfABackgroundJobRunsWhenTheLeaderExits(t *testing.T) {
 		l.Grace = new(long)
 		child, record := run(t, spawner, l)
 		record.awaitOutput(t, "ready")
-		child.Write([]byte("\n"), time.Time{}, func(int, error) {})
+		child.Write([]byte("\n"), time.Time{}, func(ptyio.Taken, error) {})
 		report := record.awaitEnd(t)
 		if text, err := os.ReadFile(file); err != nil || string(text) != "yes\n" {
 			t.Errorf("the trap did not run: %q, %v", text, err)
@@ -121,7 +121,7 @@ func TestTheReportCountsTheBackgroundChildrenThatWereEnded(t *testing.T) {
 		token := newToken()
 		child, record := run(t, spawner, bash(tty, `trap "" HUP; for i in 1 2 3 4 5; do sleep $1 & done; read x; exit 0`, token))
 		eventually(t, "five children", func() bool { return len(sleepers(token)) == 5 })
-		child.Write([]byte("\n"), time.Time{}, func(int, error) {})
+		child.Write([]byte("\n"), time.Time{}, func(ptyio.Taken, error) {})
 		report := record.awaitEnd(t)
 		if report.Ended != 5 || len(report.Survivors) > 0 {
 			t.Errorf("report %+v", report)

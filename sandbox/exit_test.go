@@ -88,7 +88,7 @@ func TestALeaderWhoseFirstThreadEndedIsNotDead(t *testing.T) {
 		if record.has(isExited) {
 			t.Error("it was taken for dead")
 		}
-		child.Write([]byte("\n"), time.Time{}, func(int, error) {})
+		child.Write([]byte("\n"), time.Time{}, func(ptyio.Taken, error) {})
 		record.awaitEnd(t)
 		if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.StatusExited(7) {
 			t.Errorf("status %v", status)
@@ -144,7 +144,7 @@ func TestOrphansAreReapedAgainAndAgain(t *testing.T) {
 	child, record := run(t, spawner, bash(false, `while read; do (sh -c 'kill -9 $$' &); echo next; done`))
 	warden, rounds := wardenAbove(child.PID()), ""
 	for range 5 {
-		child.Write([]byte("\n"), time.Time{}, func(int, error) {})
+		child.Write([]byte("\n"), time.Time{}, func(ptyio.Taken, error) {})
 		rounds += "next\n"
 		record.awaitOutput(t, rounds)
 		eventually(t, "the orphan is reaped", func() bool { _, dead := children(warden); return dead == 0 })
@@ -193,7 +193,7 @@ func TestATerminalErasesCharactersAndNotBytes(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		spawner := newSpawner(t, sandbox.Options{Direct: direct})
 		child, record := run(t, spawner, bash(true, `read -r line; printf '<%s>' "$line" | od -An -tx1; exit`))
-		child.Write([]byte("a\u00e9\x7fb\n"), time.Time{}, func(int, error) {}) // one erase removes both bytes
+		child.Write([]byte("a\u00e9\x7fb\n"), time.Time{}, func(ptyio.Taken, error) {}) // one erase removes both bytes
 		record.awaitOutput(t, "3c 61 62 3e")
 		record.awaitEnd(t)
 	}

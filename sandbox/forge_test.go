@@ -57,7 +57,7 @@ func plant(t *testing.T, spawner ptyio.Spawner) tree {
 // forge starts the daemon, which is then younger than all trees, and waits until it has forged what it can.
 func (f tree) forge(t *testing.T, env ...string) {
 	t.Helper()
-	f.child.Write([]byte(strings.Join(env, " ")+"\n"), time.Now().Add(patience), func(int, error) {})
+	f.child.Write([]byte(strings.Join(env, " ")+"\n"), time.Now().Add(patience), func(ptyio.Taken, error) {})
 	f.record.awaitOutput(t, "forged")
 	eventually(t, "the daemon has lost its parent", func() bool { return f.daemon() != 0 })
 }

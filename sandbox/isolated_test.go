@@ -185,7 +185,7 @@ func TestJobControlWorksInIsolation(t *testing.T) {
 	child, r := run(t, spawner, l)
 	say := func(text, answer string) {
 		t.Helper()
-		child.Write([]byte(text), time.Time{}, func(int, error) {})
+		child.Write([]byte(text), time.Time{}, func(ptyio.Taken, error) {})
 		r.awaitOutput(t, answer)
 	}
 	say("echo re''ady; tty </dev/tty\n", "ready")

@@ -111,7 +111,7 @@ func TestAForkBombUnderALimit(t *testing.T) {
 	go func() {
 		defer close(done)
 		for i := range 20 {
-			child.Write(fmt.Appendf(nil, "answer %d\n", i), time.Time{}, func(int, error) {})
+			child.Write(fmt.Appendf(nil, "answer %d\n", i), time.Time{}, func(ptyio.Taken, error) {})
 			other.awaitOutput(t, fmt.Sprintf("answer %d\n", i))
 		}
 	}()

@@ -110,7 +110,7 @@ func TestTheHostAsksInTheNetworkOfCommands(t *testing.T) {
 				if !leadsTo(os.Getpid(), socket) {
 					t.Error("it was closed while a command runs")
 				}
-				child.Write([]byte("\n"), time.Time{}, func(int, error) {})
+				child.Write([]byte("\n"), time.Time{}, func(ptyio.Taken, error) {})
 				records[i].awaitEnd(t)
 			}
 			eventually(t, "the socket is closed", func() bool { return !leadsTo(os.Getpid(), socket) })

@@ -82,7 +82,7 @@ func TestAListenerClosesWhenNoCommandCanReachIt(t *testing.T) {
 	e.Release()
 	listener := <-made
 	go serve(listener, "still there") // the policy is gone, and the command is not
-	child.Write([]byte("\n"), time.Time{}, func(int, error) {})
+	child.Write([]byte("\n"), time.Time{}, func(ptyio.Taken, error) {})
 	r.awaitEnd(t)
 	if conn, err := listener.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("it gives %v, %v when the command has ended", conn, err)

@@ -69,7 +69,7 @@ func TestThreadsWithoutLeadersEnd(t *testing.T) {
 		}
 		return left <= 2
 	})
-	children[0].Write([]byte("still here\n"), time.Time{}, func(int, error) {})
+	children[0].Write([]byte("still here\n"), time.Time{}, func(ptyio.Taken, error) {})
 	records[0].awaitOutput(t, "still here")
 	_, record := run(t, spawner, bash(false, "echo works"))
 	record.awaitOutput(t, "works")

@@ -65,7 +65,7 @@ var endings = []ending{
 	{name: "ended by us", end: func(_ shape, child ptyio.Child) { child.EndTree(300 * time.Millisecond) }},
 	{name: "leader exit", end: func(s shape, child ptyio.Child) {
 		if s.waits {
-			child.Write([]byte("\n"), time.Time{}, func(int, error) {})
+			child.Write([]byte("\n"), time.Time{}, func(ptyio.Taken, error) {})
 		} else {
 			_ = syscall.Kill(child.PID(), syscall.SIGKILL)
 		}

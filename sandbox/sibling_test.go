@@ -27,7 +27,7 @@ func TestWhatALeaderGivesItsOwnParentEndsWithIt(t *testing.T) {
 				others, records = append(others, child), append(records, record)
 			}
 			for name, end := range map[string]func(ptyio.Child){
-				"exit":  func(child ptyio.Child) { child.Write([]byte("\n"), time.Time{}, func(int, error) {}) },
+				"exit":  func(child ptyio.Child) { child.Write([]byte("\n"), time.Time{}, func(ptyio.Taken, error) {}) },
 				"ended": func(child ptyio.Child) { child.EndTree(0) },
 			} {
 				token := newToken()

@@ -97,7 +97,7 @@ func TestAWardenThatIsStoppedAgainAndAgainIsGivenUp(t *testing.T) {
 	child, record := run(t, spawner, bash(false, `(setsid sleep `+token+` </dev/null >/dev/null 2>&1 &)
 		read x; while :; do kill -STOP $PPID; done`))
 	warden := wardenAbove(child.PID())
-	child.Write([]byte("\n"), time.Time{}, func(int, error) {})
+	child.Write([]byte("\n"), time.Time{}, func(ptyio.Taken, error) {})
 	exited := awaitEvent[ptyio.Exited](t, record)
 	if exited.Status != messages.StatusNone() || !errors.Is(exited.Lost, messages.ErrWardenLost) {
 		t.Errorf("%+v", exited)

@@ -77,7 +77,7 @@ func TestAForkBombInANamespace(t *testing.T) {
 	other, otherRecord := run(t, newSpawner(t, sandbox.Options{}), bash(false, "while read -r line; do echo $line; done"))
 	_, record := run(t, spawner, l)
 	for i := range 20 {
-		other.Write(fmt.Appendf(nil, "answer %d\n", i), time.Time{}, func(int, error) {})
+		other.Write(fmt.Appendf(nil, "answer %d\n", i), time.Time{}, func(ptyio.Taken, error) {})
 		otherRecord.awaitOutput(t, fmt.Sprintf("answer %d\n", i))
 	}
 	exited := awaitEvent[ptyio.Exited](t, record)

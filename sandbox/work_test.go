@@ -145,7 +145,7 @@ func TestJobControlWorks(t *testing.T) {
 		child, r := run(t, d.spawner, d.launch(true, "bash", "--norc", "--noprofile", "-i"))
 		typed := func(text, answer string) {
 			t.Helper()
-			child.Write([]byte(text), time.Time{}, func(int, error) {})
+			child.Write([]byte(text), time.Time{}, func(ptyio.Taken, error) {})
 			r.awaitOutput(t, answer)
 		}
 		r.awaitOutput(t, "ready> ")
@@ -172,7 +172,7 @@ func (d *desk) full(argv []string, dialogue ...string) {
 	child, r := run(d.t, d.spawner, l)
 	for i := 0; i < len(dialogue); i += 2 {
 		r.awaitOutput(d.t, dialogue[i])
-		child.Write([]byte(dialogue[i+1]), time.Time{}, func(int, error) {})
+		child.Write([]byte(dialogue[i+1]), time.Time{}, func(ptyio.Taken, error) {})
 	}
 	r.awaitEnd(d.t)
 	if exit := awaitEvent[ptyio.Exited](d.t, r); exit.Status != messages.StatusExited(0) {

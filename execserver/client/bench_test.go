@@ -77,7 +77,7 @@ func BenchmarkEcho(b *testing.B) {
 		n := 0
 		for b.Loop() {
 			n++
-			l.Write([]byte("x"), time.Time{}, func(int, error) {})
+			l.Write([]byte("x"), time.Time{}, func(ptyio.Taken, error) {})
 			l.await(b, "the echo", func() bool { return l.output.Len() >= n })
 		}
 		l.EndTree(0)

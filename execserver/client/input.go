@@ -41,7 +41,7 @@ type write struct {
 	finish   bool      // it is the end of the input
 	call     *call     // nil while it waits
 	expiry   *time.Timer
-	done     func(taken int, err error)
+	done     func(taken ptyio.Taken, err error)
 }
 
 // slack is how much longer than the server the client waits for the result of a write with a deadline.
@@ -49,7 +49,7 @@ const slack = time.Second
 
 // Write sends the bytes at once, unless many writes wait. done is called when the server has answered, or a second after the deadline
 // if it has not.
-func (c *child) Write(p []byte, deadline time.Time, done func(int, error)) func() int {
+func (c *child) Write(p []byte, deadline time.Time, done func(ptyio.Taken, error)) func() int {
 	c.submit(&write{bytes: p, deadline: deadline, done: done})
 	return nil
 }
@@ -60,7 +60,7 @@ func (c *child) CloseStdin(done func(error)) {
 		done(unsupported("close stdin", "the server cannot end a process's input; tell the program to end, or use a server of execbus"))
 		return
 	}
-	c.submit(&write{finish: true, done: func(_ int, err error) { done(err) }})
+	c.submit(&write{finish: true, done: func(_ ptyio.Taken, err error) { done(err) }})
 }
 
 // idle reports whether the server has answered all writes, and how many there were until now.
@@ -73,10 +73,10 @@ func (in *input) idle() (writes uint64, idle bool) {
 func (c *child) submit(w *write) {
 	overtaken, err := c.admit(w)
 	for _, other := range overtaken {
-		c.input.finish(other, 0, errOvertaken)
+		c.input.finish(other, ptyio.Taken{}, errOvertaken)
 	}
 	if err != nil {
-		w.done(0, err)
+		w.done(ptyio.Taken{}, err)
 		return
 	}
 	c.flush()
@@ -139,7 +139,7 @@ func (c *child) flush() {
 		why = inputFull("too many requests wait for answers from the server; wait until processes read")
 	}
 	for _, w := range failed {
-		in.finish(w, 0, why)
+		in.finish(w, ptyio.Taken{}, why)
 	}
 }
 
@@ -173,7 +173,7 @@ func (c *child) send(w *write) error {
 const maxWritePatience = 20 * 24 * time.Hour
 
 // finish reports the outcome of a write, once.
-func (in *input) finish(w *write, taken int, err error) {
+func (in *input) finish(w *write, taken ptyio.Taken, err error) {
 	in.mu.Lock()
 	_, waits := in.writes[w]
 	if waits {
@@ -212,14 +212,14 @@ func (in *input) close() {
 	}
 	in.mu.Unlock()
 	for _, w := range unsent {
-		in.finish(w, 0, closedError("write"))
+		in.finish(w, ptyio.Taken{}, closedError("write"))
 	}
 	if len(owed) == 0 {
 		return
 	}
 	time.AfterFunc(slack, func() {
 		for _, w := range owed {
-			in.finish(w, 0, closedError("write"))
+			in.finish(w, ptyio.Taken{}, closedError("write"))
 		}
 	})
 }
@@ -231,9 +231,9 @@ func (c *child) expire(w *write) {
 	c.input.mu.Unlock()
 	switch {
 	case sent == nil:
-		c.input.finish(w, 0, errNotTaken)
+		c.input.finish(w, ptyio.Taken{}, errNotTaken)
 	case c.spawner.link.giveUp(sent):
-		c.input.finish(w, 0, errNotAnswered)
+		c.input.finish(w, ptyio.Taken{}, errNotAnswered)
 		c.answered()
 	}
 }
@@ -251,41 +251,54 @@ func (c *child) finished(w *write, text []byte, err error) {
 	if w.call.resent && errors.Is(err, messages.ErrStdinClosed) {
 		err = nil // the first has closed it
 	}
-	c.input.finish(w, 0, err)
+	c.input.finish(w, ptyio.Taken{}, err)
 	c.answered()
 }
 
 // written returns how much of a write the process took.
-func written(size int, text []byte, err error) (int, error) {
+func written(size int, text []byte, err error) (none ptyio.Taken, _ error) {
 	if err != nil {
-		return 0, err
+		return none, err
 	}
 	var result wire.WriteResult
 	if err := json.Unmarshal(text, &result); err != nil {
-		return 0, failed("write", "the server's answer is malformed")
+		return none, failed("write", "the server's answer is malformed")
 	}
-	taken := size
+	taken := ptyio.Taken{Bytes: size, Runs: runs(result.Runs)}
 	if result.Taken != nil {
-		taken = min(max(0, *result.Taken), size)
+		taken.Bytes = min(max(0, *result.Taken), size)
 	}
 	switch {
 	case result.Error != nil:
 		return taken, result.Error
 	case result.Status == wire.WriteAccepted:
 	case result.Status == wire.WriteUnknownProcess:
-		return 0, closedError("write")
+		return none, closedError("write")
 	case result.Status == wire.WriteStdinClosed:
-		return 0, stdinClosed("write")
+		return none, stdinClosed("write")
 	case result.Status == wire.WriteStarting:
-		return 0, &messages.Error{Code: messages.ErrWrongState, Op: "write", Detail: "the process is being started; try again when it runs"}
+		return none, &messages.Error{Code: messages.ErrWrongState, Op: "write", Detail: "the process is being started; try again when it runs"}
 	default:
-		return 0, failed("write", "the server's answer is malformed")
+		return none, failed("write", "the server's answer is malformed")
 	}
-	if taken < size {
+	if taken.Bytes < size {
 		return taken, &messages.Error{Code: messages.ErrInputNotTaken, Op: "write",
-			Detail: fmt.Sprintf("the process took %d of %d bytes, and the rest was discarded; write the rest again", taken, size)}
+			Detail: fmt.Sprintf("the process took %d of %d bytes, and the rest was discarded; write the rest again", taken.Bytes, size)}
 	}
 	return taken, nil
+}
+
+// runs bounds what a server says about the modes of a terminal.
+func runs(said []messages.InputRun) (known []messages.InputRun) {
+	for _, run := range said {
+		switch run.Kind {
+		case messages.InputLine, messages.InputSecret, messages.InputKeys, messages.InputPipe:
+		default:
+			run.Kind = messages.InputUnknown
+		}
+		known = messages.AppendInputRun(known, run)
+	}
+	return known
 }
 
 func stdinClosed(op string) error {

@@ -81,7 +81,7 @@ func TestALookCountsOnlyWhenNothingIsOnItsWay(t *testing.T) {
 	}
 	asked := l.ask(wire.ProcessAwaitedInput)
 	look := p.expect(wire.ProcessAwaitedInput)
-	l.Write([]byte("x"), time.Time{}, func(int, error) {})
+	l.Write([]byte("x"), time.Time{}, func(ptyio.Taken, error) {})
 	write := p.expect(wire.ProcessWrite)
 	p.answer(write, wire.WriteResult{Status: wire.WriteAccepted, Taken: new(1)})
 	eventually(t, "the write is answered", func() bool { _, idle := l.Child.(*child).input.idle(); return idle })
@@ -89,7 +89,7 @@ func TestALookCountsOnlyWhenNothingIsOnItsWay(t *testing.T) {
 	if o := within(t, "an answer", asked); o.input != nil || o.err != nil {
 		t.Errorf("%+v, from before the write", o)
 	}
-	l.Write([]byte("x"), time.Time{}, func(int, error) {})
+	l.Write([]byte("x"), time.Time{}, func(ptyio.Taken, error) {})
 	if o := within(t, "an answer", l.ask(wire.ProcessAwaitedInput)); o.input != nil || o.err != nil { // and nobody is asked
 		t.Errorf("%+v during a write", o)
 	}

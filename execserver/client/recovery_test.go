@@ -23,7 +23,7 @@ type result struct {
 
 func (l *log) write(text string, deadline time.Time) <-chan result {
 	came := make(chan result, 2)
-	l.Write([]byte(text), deadline, func(taken int, err error) { came <- result{taken, err} })
+	l.Write([]byte(text), deadline, func(taken ptyio.Taken, err error) { came <- result{taken.Bytes, err} })
 	return came
 }
 

@@ -74,7 +74,7 @@ func (p *process) Read(buffer []byte) (int, error) { return p.output.Read(buffer
 func (p *process) Write(input []byte) (int, error) {
 	for at := 0; at < len(input); at += 64 << 10 {
 		done := make(chan error, 1)
-		p.child.Write(input[at:min(at+64<<10, len(input))], time.Time{}, func(_ int, err error) { done <- err })
+		p.child.Write(input[at:min(at+64<<10, len(input))], time.Time{}, func(_ ptyio.Taken, err error) { done <- err })
 		if err := <-done; err != nil {
 			return at, err
 		}

@@ -140,7 +140,7 @@ func (d *dialogue) step(s step) bool {
 	from := 0
 	if s.send != "" {
 		from = len(d.shown())
-		d.child.Write([]byte(s.send), time.Now().Add(patience), func(int, error) {}) // what is not taken has no effect that is shown
+		d.child.Write([]byte(s.send), time.Now().Add(patience), func(ptyio.Taken, error) {}) // what is not taken has no effect that is shown
 	}
 	late := time.After(patience)
 	for {

@@ -119,7 +119,7 @@ func (s *scope) childEcho(ctx context.Context, spawner ptyio.Spawner) trip {
 	must(await(ctx))
 	return func(ctx context.Context) error {
 		timer.Reset(patience)
-		child.Write(message, time.Time{}, func(int, error) {})
+		child.Write(message, time.Time{}, func(ptyio.Taken, error) {})
 		return await(ctx)
 	}
 }

@@ -85,7 +85,7 @@ type sabotagedChild struct {
 }
 
 func (c sabotagedChild) PID() int { c.trip("PID"); return c.Child.PID() }
-func (c sabotagedChild) Write(p []byte, deadline time.Time, done func(int, error)) func() int {
+func (c sabotagedChild) Write(p []byte, deadline time.Time, done func(ptyio.Taken, error)) func() int {
 	c.trip("Write")
 	return c.Child.Write(p, deadline, done)
 }

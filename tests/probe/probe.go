@@ -209,7 +209,7 @@ func describe(message any) string {
 	case messages.Gap:
 		text = fmt.Sprintf("%T process=%d call=%s %s", m, m.Process, m.Call, m)
 	case messages.TerminalInteraction:
-		text = fmt.Sprintf("%T process=%d call=%s %q", m, m.Process, m.Call, m.Input)
+		text = fmt.Sprintf("%T process=%d call=%s %s %d bytes %q", m, m.Process, m.Call, m.Mode, m.Length, m.Input)
 	case *messages.Result:
 		text = fmt.Sprintf("%T process=%d call=%s running=%t status=%s %q", m, m.Process, m.Call, m.Running, m.Status, m.Output)
 	case error:

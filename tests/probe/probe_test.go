@@ -131,7 +131,7 @@ func TestOutputAndHistoryShowWhatEventsSay(t *testing.T) {
 		messages.OutputDelta{Origin: from, Stream: messages.StreamPTY, Seq: 1, Bytes: []byte("a\x00")},
 		messages.OutputDelta{Origin: messages.Origin{Process: 1001}, Bytes: []byte("of another")},
 		messages.Gap{Origin: from, First: 2, End: 9, Deltas: 1},
-		messages.TerminalInteraction{Origin: from, Input: []byte("typed")},
+		messages.TerminalInteraction{Origin: from, Mode: messages.InputLine, Length: 5, Input: []byte("typed")},
 		messages.ExecEnded{Origin: from, EndRecord: messages.EndRecord{Cause: messages.CauseExited, Status: messages.StatusExited(3)},
 			Transcript: make([]byte, 2*longest)},
 		&messages.Result{Process: 1000, Running: true, Output: []byte("said")},
@@ -143,7 +143,7 @@ func TestOutputAndHistoryShowWhatEventsSay(t *testing.T) {
 		}
 		Expect[int](p, 0, nil)
 	})
-	for _, part := range []string{`pty seq=1 offset=0 "a\x00"`, `"typed"`, "exited, code(3)", "lost bytes 2 to 9", "bytes)", `running=true`, `"said"`,
+	for _, part := range []string{`pty seq=1 offset=0 "a\x00"`, `line 5 bytes "typed"`, "exited, code(3)", "lost bytes 2 to 9", "bytes)", `running=true`, `"said"`,
 		"unknown process"} {
 		if !strings.Contains(failure, part) {
 			t.Errorf("%s\nlacks %q", failure, part)

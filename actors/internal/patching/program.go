@@ -134,15 +134,15 @@ func (p *program) ended() error {
 // Write implements io.Writer.
 func (p *program) Write(input []byte) (written int, err error) {
 	type outcome struct {
-		taken int
+		taken ptyio.Taken
 		err   error
 	}
 	for len(input) > 0 {
 		piece, done := input[:min(len(input), maxPiece)], make(chan outcome, 1)
-		p.child.Write(piece, time.Time{}, func(taken int, err error) { done <- outcome{taken, err} })
+		p.child.Write(piece, time.Time{}, func(taken ptyio.Taken, err error) { done <- outcome{taken, err} })
 		select {
 		case o := <-done:
-			if written += o.taken; o.err != nil {
+			if written += o.taken.Bytes; o.err != nil {
 				return written, p.ended()
 			}
 			input = input[len(piece):]

@@ -127,7 +127,7 @@ func (p *process) callsTo(attempt int) *childCalls {
 // jobEnded answers the caller that waits for a job. A write that has begun is answered when its own result arrives.
 func (p *process) jobEnded(j job, err error) {
 	if j.write != 0 && err != nil {
-		p.wrote(wrote{j.write, 0, err})
+		p.wrote(wrote{j.write, ptyio.Taken{}, err})
 	}
 	if err == nil && j.done != nil {
 		j.done()

@@ -129,8 +129,8 @@ func (p *process) endPolls() {
 func (p *process) interrupt(c *call) {
 	p.input.pending += len(c.write.bytes)
 	p.await(c)
-	p.beginWrite(c, func(child ptyio.Child, done func(int, error)) func() int {
-		done(1, child.Signal(syscall.SIGINT, ptyio.Foreground))
+	p.beginWrite(c, func(child ptyio.Child, done func(ptyio.Taken, error)) func() int {
+		done(ptyio.Taken{Bytes: 1, Runs: []messages.InputRun{{Kind: messages.InputPipe, Bytes: 1}}}, child.Signal(syscall.SIGINT, ptyio.Foreground))
 		return nil
 	})
 }
@@ -185,8 +185,8 @@ func (p *process) enqueue(c *call) *messages.Error {
 func (p *process) send(c *call) {
 	w := c.write
 	if w.finish {
-		p.beginWrite(c, func(child ptyio.Child, done func(int, error)) func() int {
-			child.CloseStdin(func(err error) { done(0, err) })
+		p.beginWrite(c, func(child ptyio.Child, done func(ptyio.Taken, error)) func() int {
+			child.CloseStdin(func(err error) { done(ptyio.Taken{}, err) })
 			return nil
 		})
 		return
@@ -195,16 +195,15 @@ func (p *process) send(c *call) {
 		p.input.current = c
 	}
 	deadline := time.Now().Add(w.patience)
-	p.beginWrite(c, func(child ptyio.Child, done func(int, error)) func() int { return child.Write(w.bytes, deadline, done) })
+	p.beginWrite(c, func(child ptyio.Child, done func(ptyio.Taken, error)) func() int {
+		return child.Write(w.bytes, deadline, done)
+	})
 }
 
 // beginWrite hands a write to the child. The clock of its call begins now. A host's own child is not asked later how far it
 // has come, because that could block.
-func (p *process) beginWrite(c *call, do func(child ptyio.Child, done func(int, error)) (taken func() int)) {
+func (p *process) beginWrite(c *call, do func(child ptyio.Child, done func(ptyio.Taken, error)) (taken func() int)) {
 	w := c.write
-	if !w.finish {
-		p.Bus.Publish(messages.TerminalInteraction{Origin: p.origin(), Input: w.bytes})
-	}
 	p.input.last++
 	w.sent, w.number = true, p.input.last
 	p.input.sent = append(p.input.sent, w)
@@ -213,7 +212,7 @@ func (p *process) beginWrite(c *call, do func(child ptyio.Child, done func(int, 
 	self, sys, number := p.ctx.Self(), p.ctx.System(), w.number // the callback must not touch the actor
 	prompt := p.attempt.calls.prompt
 	p.attempt.calls.do(p, job{write: number, do: func(child ptyio.Child) error {
-		progress := do(child, func(taken int, err error) { sys.Send(self, wrote{number, taken, err}) })
+		progress := do(child, func(taken ptyio.Taken, err error) { sys.Send(self, wrote{number, taken, err}) })
 		if prompt {
 			w.progress = progress
 		}
@@ -255,7 +254,8 @@ func (p *process) wrote(m wrote) {
 	w := p.input.sent[i]
 	p.input.sent = slices.Delete(p.input.sent, i, i+1)
 	p.input.pending -= len(w.bytes)
-	w.done, w.taken, w.err = true, m.taken, protocol.AsError("write", m.err)
+	w.done, w.taken, w.err = true, min(max(m.taken.Bytes, 0), len(w.bytes)), protocol.AsError("write", m.err)
+	p.publishInput(w, m.taken.Runs)
 	later := p.keepInput(w)
 	switch c := p.callOf(w); {
 	case later: // its call waits for the next attempt
@@ -271,6 +271,29 @@ func (p *process) wrote(m wrote) {
 		p.finish(c)
 	}
 	p.step()
+}
+
+// publishInput tells what was taken of a write. What a child says too much about is bounded by what it took, and the rest is unknown.
+func (p *process) publishInput(w *write, runs []messages.InputRun) {
+	rest := w.bytes[:w.taken]
+	for len(rest) > 0 {
+		run := messages.InputRun{Kind: messages.InputUnknown, Bytes: len(rest)}
+		if len(runs) > 0 {
+			run, runs = runs[0], runs[1:]
+		}
+		n := min(max(run.Bytes, 0), len(rest))
+		if n > 0 {
+			e := messages.TerminalInteraction{Origin: p.origin(), Length: n, Mode: run.Kind}
+			if run.Kind.Recordable(p.settings.RecordRaw) {
+				e.Input = rest[:n]
+				if n < len(w.bytes) { // a part must not hold the whole in memory
+					e.Input = slices.Clone(e.Input)
+				}
+			}
+			p.Bus.Publish(e)
+		}
+		rest = rest[n:]
+	}
 }
 
 // step lets the state advance if it can.
@@ -315,6 +338,6 @@ func (p *process) limitInput() {
 // loseWrites ends the writes of a child that is gone and has not reported their outcome.
 func (p *process) loseWrites() {
 	for _, w := range slices.Clone(p.input.sent) {
-		p.wrote(wrote{w.number, w.soFar(), &messages.Error{Code: messages.ErrClosed, Op: "write", Detail: "the process has ended"}})
+		p.wrote(wrote{w.number, ptyio.Taken{Bytes: w.soFar()}, &messages.Error{Code: messages.ErrClosed, Op: "write", Detail: "the process has ended"}})
 	}
 }

@@ -332,7 +332,7 @@ type (
 	// wrote says how much of a write a child took.
 	wrote struct {
 		write uint64
-		taken int
+		taken ptyio.Taken
 		err   error
 	}
 	// jobDone is the result of a call to a host's own child. It comes twice for a call that returns late.

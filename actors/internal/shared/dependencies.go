@@ -117,6 +117,7 @@ type SessionConfig struct {
 	NoLoginShell     bool
 	LongestPoll      time.Duration
 	AnswerEarly      bool
+	RecordRaw        bool // events carry keys and input of pipes
 	OutputTokens     int
 	MaxProcesses     int
 	WarnProcesses    int
@@ -137,6 +138,6 @@ type SessionConfig struct {
 }
 
 func (c SessionConfig) Settings() Settings {
-	return Settings{Dir: c.Dir, Environment: c.Environment, Base: c.Base, noLogin: c.NoLoginShell, LongestPoll: c.LongestPoll, AnswerEarly: c.AnswerEarly,
+	return Settings{Dir: c.Dir, Environment: c.Environment, Base: c.Base, noLogin: c.NoLoginShell, LongestPoll: c.LongestPoll, AnswerEarly: c.AnswerEarly, RecordRaw: c.RecordRaw,
 		outputTokens: c.OutputTokens, Approval: c.Approval, Unreadable: c.RulesUnreadable, Sandbox: c.Sandbox, Least: c.LeastAssurance, Limits: c.Limits}
 }

@@ -18,6 +18,7 @@ type Settings struct {
 	noLogin      bool
 	LongestPoll  time.Duration
 	AnswerEarly  bool
+	RecordRaw    bool
 	outputTokens int
 	Approval     messages.ApprovalPolicy
 	Sandbox      messages.SandboxPolicy

@@ -125,12 +125,13 @@ const (
 	WriteStarting       WriteStatus = "starting"
 )
 
-// WriteResult is the result of process/write. Taken and Error are present with WriteParams.UntilTaken. Error says why the process did
-// not take everything.
+// WriteResult is the result of process/write. Taken, Runs and Error are present with WriteParams.UntilTaken. Error says why the process did
+// not take everything, and Runs in which modes of its terminal it took the rest: see ptyio.Taken.
 type WriteResult struct {
-	Status WriteStatus     `json:"status"`
-	Taken  *int            `json:"taken,omitempty"`
-	Error  *messages.Error `json:"error,omitempty"`
+	Status WriteStatus         `json:"status"`
+	Taken  *int                `json:"taken,omitempty"`
+	Runs   []messages.InputRun `json:"runs,omitempty"`
+	Error  *messages.Error     `json:"error,omitempty"`
 }
 
 // SignalParams are the parameters of process/signal. Without Tree the signal goes to the foreground process group.
