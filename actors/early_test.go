@@ -30,6 +30,8 @@ func TestACallOnATerminalEndsEarly(t *testing.T) {
 		"a secret":                           {does: []string{"say:4", "awaits:secret", "wait"}, met: messages.MetAwaitingInput},
 		"keys, when the screen is still":     {does: []string{"awaits:keys", "say:4", "sleep:100", "say:4", "wait"}, met: messages.MetAwaitingInput, at: 100*time.Millisecond + messages.KeysStill},
 		"keys later, too":                    {does: []string{"say:4", "sleep:2000", "awaits:keys", "wait"}, met: messages.MetAwaitingInput, at: 2 * time.Second},
+		"keys, if nothing else goes on":      {does: []string{"awaits:only keys", "sleep:100", "say:4", "wait"}, met: messages.MetAwaitingInput, at: 100 * time.Millisecond},
+		"not before something was shown":     {does: []string{"awaits:only keys", "wait"}},
 		"no keys if nothing was shown":       {does: []string{"awaits:keys", "wait"}},
 		"a listener":                         {does: []string{"sleep:1000", "listens:80", "wait"}, met: messages.MetListening, at: time.Second + messages.ListenStill},
 		"a listener that says so":            {does: []string{"listens:80", "sleep:200", "say:4", "wait"}, met: messages.MetListening, at: 200*time.Millisecond + messages.ListenStill},

@@ -197,7 +197,8 @@ func (c *imagined) AwaitedInput() (*messages.AwaitedInput, error) {
 		return nil, nil
 	}
 	kind, hidden := strings.CutPrefix(string(c.awaits), "hidden ")
-	return &messages.AwaitedInput{Kind: messages.InputKind(kind), Guess: hidden, Hidden: hidden}, nil
+	kind, only := strings.CutPrefix(kind, "only ")
+	return &messages.AwaitedInput{Kind: messages.InputKind(kind), Guess: hidden, Hidden: hidden, Only: only}, nil
 }
 
 func (c *imagined) Listeners() ([]ptyio.Listener, error) {

@@ -75,8 +75,11 @@ type AwaitedInput struct {
 	// Guess says that the kernel does not tell: the program may be busy with something else. Its event loop watches the input in a way in
 	// which it would also watch what it does not read any more, or it is Hidden: the system does not show what it sleeps in, because it is
 	// another user's or set-user-id, or because the system shows that of nobody.
-	Guess   bool   `json:"guess,omitempty"`
-	Hidden  bool   `json:"hidden,omitempty"`
+	Guess  bool `json:"guess,omitempty"`
+	Hidden bool `json:"hidden,omitempty"`
+	// Only says that the program can do nothing else meanwhile: it has one thread, which waits for no other file, and for no time to pass. A line
+	// editor waits like that, and a full-screen program that draws by the clock does not.
+	Only    bool   `json:"only,omitempty"`
 	PID     int    `json:"pid"` // the kernel's, on the machine where it runs
 	Program string `json:"program"`
 }

@@ -27,15 +27,15 @@ type Until struct {
 	Quiet            time.Duration `json:"quietNs,omitempty"`
 	QuietAfterOutput time.Duration `json:"quietAfterOutputNs,omitempty"`
 	// Early stands for what a call on a terminal seldom waits beyond. It ends when the program waits for a line or a secret; when it waits
-	// for keys and the screen has been still for KeysStill, after something was shown that no call has returned, or for a write, that
-	// came after it; and when a program has begun to listen, no answer has named that, and nothing was printed for ListenStill. Early comes alone
+	// for keys, after something was shown that no call has returned, or for a write, that came after it, and the screen has been still for
+	// KeysStill unless it waits for nothing else (AwaitedInput.Only); and when a program has begun to listen, no answer has named that, and nothing was printed for ListenStill. Early comes alone
 	// and leaves the yield as it is without an Until; Result.Met is nil if there was no such reason. Without a terminal it means nothing.
 	Early bool `json:"early,omitempty"`
 }
 
 // How long nothing is shown before an early answer.
 const (
-	KeysStill   = 150 * time.Millisecond // a program that reads keys may also do something else
+	KeysStill   = 150 * time.Millisecond // a program that reads keys may also do something else, unless it cannot
 	ListenStill = 300 * time.Millisecond // a program that listens may be about to say where
 )
 

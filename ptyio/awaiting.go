@@ -49,9 +49,9 @@ type Reader struct {
 	PID     int
 	Program string
 	// Hidden says that the system does not show what it waits for. Watches says that an event loop waits for the input among other files: it
-	// may have stopped reading.
-	Hidden, Watches bool
-	Still           func() bool // it has been sleeping in the same call since
+	// may have stopped reading. Only says that nothing but the input lets it go on: it has one thread, which waits for no other file and no time.
+	Hidden, Watches, Only bool
+	Still                 func() bool // it has been sleeping in the same call since
 }
 
 func inputFileOf(file *os.File) (found InputFile) {
@@ -94,7 +94,7 @@ func (c *child) AwaitedInput() (*messages.AwaitedInput, error) {
 	if after, idle := c.input.idle(); !idle || after != before {
 		return nil, nil
 	}
-	return &messages.AwaitedInput{Kind: kind, Guess: reader.Hidden || reader.Watches && kind != messages.InputKeys, Hidden: reader.Hidden,
+	return &messages.AwaitedInput{Kind: kind, Guess: reader.Hidden || reader.Watches && kind != messages.InputKeys, Hidden: reader.Hidden, Only: reader.Only,
 		PID: reader.PID, Program: reader.Program}, nil
 }
 

@@ -135,8 +135,12 @@ func TestTheModesOfTheTerminalTellTheKindOfInput(t *testing.T) {
 			t.Errorf("%x: %+v", c.clear, got)
 		}
 		s.leader.reader = func() *Reader { return &Reader{Watches: true, Still: func() bool { return true }} }
-		if got := s.soon(t); got == nil || got.Guess != (c.want != messages.InputKeys) {
+		if got := s.soon(t); got == nil || got.Guess != (c.want != messages.InputKeys) || got.Only {
 			t.Errorf("an event loop, %x: %+v", c.clear, got)
+		}
+		s.leader.reader = func() *Reader { return &Reader{Only: true, Still: func() bool { return true }} }
+		if got := s.soon(t); got == nil || got.Guess || !got.Only {
+			t.Errorf("one that waits for nothing else, %x: %+v", c.clear, got)
 		}
 	}
 }

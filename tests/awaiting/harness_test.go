@@ -157,7 +157,7 @@ func (d *dialogue) step(s step) bool {
 			if s.by == "" || awaited.Program == s.by {
 				return true
 			} // another may have been seen in the moment before
-		case awaited.Kind != messages.InputKeys && !awaited.Guess:
+		case (awaited.Kind != messages.InputKeys || awaited.Only) && !awaited.Guess: // these end a call at once
 			d.Errorf("after %q: %+v; it has shown %q", s.send, *awaited, shown)
 			return false
 		}

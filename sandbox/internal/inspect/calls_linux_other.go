@@ -9,3 +9,6 @@ var kinds = map[uint64]kind{
 	unix.SYS_READ: reading, unix.SYS_READV: reading, unix.SYS_PPOLL: polling, unix.SYS_PSELECT6: selecting,
 	unix.SYS_EPOLL_PWAIT: watching, unix.SYS_EPOLL_PWAIT2: watching,
 }
+
+// sysPoll is the number of the call whose time to wait is a number of milliseconds, and no pointer. There is none.
+const sysPoll = ^uint64(0)

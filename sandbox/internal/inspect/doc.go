@@ -15,6 +15,8 @@
 // containers do. Of a member that hidepid hides only its existence is known. A member that waits with epoll is a guess on pipes, and the caller has to take it for one on a terminal in line mode: event loops such as
 // libuv's leave a file among what they wait for long after they have stopped reading it.
 //
+// A reader with one thread, whose call names no other file and no time, can do nothing else (ptyio.Reader.Only).
+//
 // Listening sockets come from sock_diag, one look for all trees in a network namespace, at most 15 ms old. Whose a socket is, is looked up
 // when it is new: its number is compared with the descriptors of the members. Another namespace is asked by a netlink socket that was made in
 // it. Where there is none, /proc/PID/net/tcp is read, which takes milliseconds.

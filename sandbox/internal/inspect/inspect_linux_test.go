@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -418,4 +419,78 @@ func TestAnOrphanThatIsFoundLateReads(t *testing.T) {
 		reader, err := r.Look(file)
 		return err == nil && reader != nil && reader.PID == orphan
 	})
+}
+
+// A program can do nothing else only if its call waits for no other file and for no time.
+func TestWhoWaitsForNothingElse(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	defer write.Close()
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(read.Fd()), &stat); err != nil {
+		t.Fatal(err)
+	}
+	m := member{Process: procs.Process{PID: os.Getpid(), Threads: 1}, file: ptyio.InputFile{FileSystem: uint64(stat.Dev), Inode: stat.Ino}}
+	in, out := int32(read.Fd()), int32(write.Fd())
+	at := func(p unsafe.Pointer) uint64 { return uint64(uintptr(p)) }
+	alone, both := []unix.PollFd{{Fd: in, Events: unix.POLLIN}}, []unix.PollFd{{Fd: in, Events: unix.POLLIN}, {Fd: out, Events: unix.POLLOUT}}
+	var one, two unix.FdSet
+	one.Set(int(in))
+	two.Set(int(in))
+	two.Set(int(out))
+	long := unix.NsecToTimespec(1e9)
+	for what, c := range map[string]struct {
+		number    uint64
+		arguments [6]uint64
+		want      waiting
+	}{
+		"a read":                         {unix.SYS_READ, [6]uint64{uint64(in)}, waiting{reads: true, only: true}},
+		"ppoll":                          {unix.SYS_PPOLL, [6]uint64{at(unsafe.Pointer(&alone[0])), 1}, waiting{reads: true, only: true}},
+		"ppoll with a time":              {unix.SYS_PPOLL, [6]uint64{at(unsafe.Pointer(&alone[0])), 1, at(unsafe.Pointer(&long))}, waiting{reads: true}},
+		"ppoll of another file":          {unix.SYS_PPOLL, [6]uint64{at(unsafe.Pointer(&both[0])), 2}, waiting{reads: true}},
+		"pselect":                        {unix.SYS_PSELECT6, [6]uint64{uint64(in) + 1, at(unsafe.Pointer(&one))}, waiting{reads: true, only: true}},
+		"pselect with a time":            {unix.SYS_PSELECT6, [6]uint64{uint64(in) + 1, at(unsafe.Pointer(&one)), 0, 0, at(unsafe.Pointer(&long))}, waiting{reads: true}},
+		"pselect of two to read":         {unix.SYS_PSELECT6, [6]uint64{uint64(max(in, out)) + 1, at(unsafe.Pointer(&two))}, waiting{reads: true}},
+		"pselect of one to write":        {unix.SYS_PSELECT6, [6]uint64{uint64(max(in, out)) + 1, at(unsafe.Pointer(&one)), at(unsafe.Pointer(&two))}, waiting{reads: true}},
+		"pselect of what is out of band": {unix.SYS_PSELECT6, [6]uint64{uint64(max(in, out)) + 1, at(unsafe.Pointer(&one)), 0, at(unsafe.Pointer(&one))}, waiting{reads: true}},
+		"poll":                           {sysPoll, [6]uint64{at(unsafe.Pointer(&alone[0])), 1, uint64(1<<32 - 1)}, waiting{reads: true, only: true}},
+		"poll with a time":               {sysPoll, [6]uint64{at(unsafe.Pointer(&alone[0])), 1, 1000}, waiting{reads: true}},
+		"poll without a time to wait":    {sysPoll, [6]uint64{at(unsafe.Pointer(&alone[0])), 1, 0}, waiting{reads: true}},
+	} {
+		got := m.waits(call{number: c.number, arguments: c.arguments})
+		if m.hidden != nil {
+			t.Skip("skipped: the memory of a program cannot be read here")
+		}
+		if kinds[c.number] != 0 && got != c.want {
+			t.Errorf("%s: %+v, want %+v", what, got, c.want)
+		}
+	}
+	runtime.KeepAlive([]any{alone, both, &one, &two, &long})
+}
+
+// Nobody else may be at work in a program that can do nothing else.
+func TestAProgramOfOneThreadWaitsForNothingElse(t *testing.T) {
+	if !supported() {
+		t.Skip("skipped: the system does not show in which call a thread sleeps")
+	}
+	for name, want := range map[string]bool{"one": true, "many": false} {
+		var pid int
+		var file ptyio.InputFile
+		if want {
+			pid, file = cat(t)
+		} else {
+			pid, file = watcher(t, "polls", false) // a program in Go has many threads
+		}
+		r := Readers{Tree: Tree{Leader: pid}}
+		eventually(t, func() bool {
+			found, err := r.Look(file)
+			return err == nil && found != nil && found.Only == want
+		})
+		if found, err := r.Look(file); err != nil || found == nil || found.Only != want {
+			t.Errorf("%s: %+v, %v", name, found, err)
+		}
+	}
 }

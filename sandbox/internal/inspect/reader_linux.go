@@ -187,8 +187,8 @@ func (m *member) reader() (found *ptyio.Reader, asleep []sleeper) {
 		}
 		all = all && failed == nil
 		asleep = append(asleep, sleeper{thread + "/schedstat", before})
-		if reads, watches := m.waits(call); reads {
-			found = &ptyio.Reader{PID: m.PID, Program: m.Name, Watches: watches, Still: func() bool {
+		if w := m.waits(call); w.reads {
+			found = &ptyio.Reader{PID: m.PID, Program: m.Name, Watches: w.watches, Only: w.only && m.Threads == 1, Still: func() bool {
 				now, err := readCall(path)
 				return err == nil && bytes.Equal(now.text, call.text) && m.asleep()
 			}}
@@ -280,19 +280,23 @@ func readCall(path string) (c call, err error) {
 	return c, nil
 }
 
-// waits reports whether a call ends when there is something to read in the file. watches says that it waits with epoll.
-func (m *member) waits(c call) (reads, watches bool) {
+// waiting says what a call waits for: that there is something to read in the file, by epoll, and nothing but that: no other file, and no time.
+type waiting struct{ reads, watches, only bool }
+
+// waits says what a call waits for.
+func (m *member) waits(c call) waiting {
+	a := c.arguments
 	switch kinds[c.number] {
 	case reading:
-		return m.has(int(int32(c.arguments[0]))), false
+		return waiting{reads: m.has(int(int32(a[0]))), only: true}
 	case polling:
-		return m.polls(c.arguments[0], c.arguments[1]), false
+		return m.polls(a[0], a[1], c.number == sysPoll && int32(a[2]) < 0 || c.number != sysPoll && a[2] == 0)
 	case selecting:
-		return m.selects(c.arguments[0], c.arguments[1]), false
+		return m.selects(a[0], a[1], a[2] == 0 && a[3] == 0 && a[4] == 0)
 	case watching:
-		return m.watches(int(int32(c.arguments[0]))), true
+		return waiting{reads: m.watches(int(int32(a[0]))), watches: true}
 	}
-	return false, false
+	return waiting{}
 }
 
 // kind says how a system call names what it waits for.
@@ -323,31 +327,33 @@ func (m *member) has(fd int) bool {
 const pollReadNormal = 0x40
 
 // polls looks through the list of a poll.
-func (m *member) polls(list, length uint64) bool {
+func (m *member) polls(list, length uint64, endless bool) (w waiting) {
 	const size, events = 8, 4 // of struct pollfd
 	entries := m.memory(list, min(length, maxListed)*size)
-	for ; len(entries) >= size; entries = entries[size:] {
-		if binary.NativeEndian.Uint16(entries[events:])&(unix.POLLIN|pollReadNormal) != 0 && m.has(int(int32(binary.NativeEndian.Uint32(entries)))) {
-			return true
-		}
+	w.only = endless && length == 1
+	for ; len(entries) >= size && !w.reads; entries = entries[size:] {
+		w.reads = binary.NativeEndian.Uint16(entries[events:])&(unix.POLLIN|pollReadNormal) != 0 && m.has(int(int32(binary.NativeEndian.Uint32(entries))))
 	}
-	return false
+	return w
 }
 
 // selects looks through the first bit set of a select.
-func (m *member) selects(length, set uint64) bool {
+func (m *member) selects(length, set uint64, endless bool) (w waiting) {
 	if set == 0 {
-		return false
+		return w
 	}
 	length = min(length, maxListed)
-	bits := m.memory(set, (length+63)/64*8)
-	for fd := range min(length, uint64(len(bits))/8*64) {
+	words := m.memory(set, (length+63)/64*8)
+	members := 0
+	for fd := range min(length, uint64(len(words))/8*64) {
 		at := fd / 64 * 8
-		if binary.NativeEndian.Uint64(bits[at:at+8])&(1<<(fd%64)) != 0 && m.has(int(fd)) {
-			return true
+		if binary.NativeEndian.Uint64(words[at:at+8])&(1<<(fd%64)) != 0 {
+			members++
+			w.reads = w.reads || m.has(int(fd))
 		}
 	}
-	return false
+	w.only = endless && members == 1
+	return w
 }
 
 // watches looks through what an epoll descriptor watches: lines such as "tfd: 18 events: 19 data: 12 pos:0 ino:4 sdev:1a".
