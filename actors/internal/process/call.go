@@ -96,6 +96,10 @@ func (p *process) answer(c *call, reply any) {
 	}
 	p.calls = slices.Delete(p.calls, i, i+1)
 	p.reply(c.Caller, reply)
+	if c.until != nil { // perhaps nobody wants a look any more
+		p.lookLater()
+		p.lookForPorts()
+	}
 	if c.write != nil {
 		if failure, failed := reply.(error); failed && c.Asker == nil { // it was answered before, and a later answer says so
 			c.write.err = cmp.Or(c.write.err, protocol.AsError("write", failure))

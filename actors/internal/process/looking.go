@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"math/bits"
 	"net/netip"
 	"slices"
 	"time"
@@ -15,9 +16,7 @@ import (
 
 // looking is the search for a program that waits for input, while a call wants to know. Looks are the rarer, the longer nothing happens.
 type looking struct {
-	timer   *system.Timer // of the next look; nil if there is none
-	due     time.Time     // when that is
-	busy    bool          // a look is under way
+	readers plan          // of looks for a program that waits for input
 	blind   int           // the attempt whose child cannot be looked at
 	since   time.Time     // when something happened last: output, input, a start, a call
 	cost    time.Duration // of a look; a few that took longer had to wait for a processor
@@ -26,9 +25,7 @@ type looking struct {
 	counted bool          // it has a token of Dependencies.Looking
 	keysDue time.Time     // before that, keys are too early an answer
 
-	ports      *system.Timer // of the next look for listening sockets; nil if there is none
-	portsDue   time.Time     // when that is
-	portsBusy  bool
+	ports      plan // of looks for listening sockets
 	portsCost  time.Duration
 	portsRetry time.Duration
 	named      []netip.AddrPort // where programs listened when an answer named one of them
@@ -51,9 +48,9 @@ const (
 	lookCredit = 50 * time.Millisecond
 	// handling is what a look costs besides: a timer, a goroutine and two messages.
 	handling = 20 * time.Microsecond
-	// atOnce is which part of the distance looks come earlier, so that those at many processes come at once: to wake a processor for each
-	// costs more than the look.
-	atOnce = 16
+	// atOnce is by which part of the distance looks may come earlier, so that those at many processes come at once: to wake a processor for
+	// each costs more than the look.
+	atOnce = 8
 	// firstRetry is the least distance after a look that has failed; it doubles with each that fails, up to longestDistance: a
 	// program may be hidden for as long as it runs, and another begin to wait.
 	firstRetry = 10 * time.Millisecond
@@ -62,10 +59,15 @@ const (
 	portsDistance = 20 * time.Millisecond
 )
 
-// together is a time in a distance from now, or a little earlier.
+// together is the roundest time of the last part of a distance from now: where times of looks at several processes may be the same, they are.
 func together(now time.Time, distance time.Duration) time.Time {
-	at := now.Add(distance)
-	return at.Add(-time.Duration(at.UnixNano()) % max(distance/atOnce, 1))
+	latest := now.Add(distance)
+	nanos := latest.UnixNano()
+	differ := bits.Len64(uint64(nanos ^ (nanos - int64(distance/atOnce)))) // how many low bits differ within that part
+	if differ == 0 {
+		return latest
+	}
+	return latest.Add(-time.Duration(nanos & (1<<(differ-1) - 1)))
 }
 
 // next is when the next look is due, if so many processes are looked at.
@@ -104,31 +106,52 @@ func (p *process) happened() {
 	p.lookForPorts()
 }
 
+// plan is when the next look of one kind begins.
+type plan struct {
+	timer *system.Timer // nil if no look is planned or under way
+	due   time.Time
+	begun bool // it is under way for certain
+}
+
+// off takes back what is planned. A look that has begun goes on.
+func (l *plan) off() {
+	if l.timer == nil || l.begun {
+		return
+	}
+	if l.begun = !l.timer.Cancel(); !l.begun {
+		l.timer = nil
+	}
+}
+
+// earlier makes room for a look that is due at that time, unless one is planned for an earlier one, or under way.
+func (l *plan) earlier(due time.Time) bool {
+	if l.timer != nil && !due.Before(l.due) {
+		return false
+	}
+	l.off()
+	return l.timer == nil
+}
+
 // lookLater sets the time of the next look, if a call wants it.
 func (p *process) lookLater() {
 	l := &p.looking
 	if !p.wantsLook() {
-		l.timer.Cancel()
-		l.timer = nil
+		l.readers.off()
 		if !p.wants((*call).wantsPort) {
 			p.discount()
 		}
 		return
 	}
-	if l.busy {
-		return
-	}
 	p.count()
 	now := time.Now()
-	due := l.next(now, len(p.Looking))
-	if l.keysDue.After(due) {
-		due = l.keysDue
-	}
-	if l.timer != nil && !due.Before(l.due) {
+	due := later(l.next(now, len(p.Looking)), l.keysDue)
+	if !l.readers.earlier(due) {
 		return
 	}
-	l.timer.Cancel()
-	l.timer, l.due = p.ctx.After(due.Sub(now), lookNow{}), due
+	attempt, written := p.attempt.number, p.input.last
+	l.readers = plan{due: due, timer: inquire(p, due.Sub(now), ptyio.Inquirer.AwaitedInput, func(awaited *messages.AwaitedInput, err error, cost time.Duration) any {
+		return looked{attempt, written, awaited, err, cost}
+	})}
 }
 
 // count counts this process among those that are looked at.
@@ -153,9 +176,8 @@ func (p *process) discount() {
 
 // endLooks is called when the actor is about to end.
 func (p *process) endLooks() {
-	p.looking.timer.Cancel()
-	p.looking.ports.Cancel()
-	p.looking.timer, p.looking.ports = nil, nil
+	p.looking.readers.off()
+	p.looking.ports.off()
 	p.discount()
 }
 
@@ -172,41 +194,28 @@ func (c *call) wantsInput() bool {
 	return c.until != nil && c.until.watched && (c.until.AwaitingInput || c.until.Early) && (c.write == nil || c.write.done)
 }
 
-// lookNow looks in a goroutine.
-func (p *process) lookNow() {
-	l := &p.looking
-	l.timer = nil
-	if !p.wantsLook() || l.busy {
-		p.lookLater()
-		return
-	}
-	l.busy = true
-	attempt, written := p.attempt.number, p.input.last
-	inquire(p, ptyio.Inquirer.AwaitedInput, func(awaited *messages.AwaitedInput, err error, cost time.Duration) any {
-		return looked{attempt, written, awaited, err, cost}
-	})
-}
-
-// inquire puts a question to the child in a goroutine, and the answer comes as a message. A child of a host's own has a bounded time for it.
-func inquire[T any](p *process, question func(ptyio.Inquirer) (T, error), message func(T, error, time.Duration) any) {
+// inquire puts a question to the child in a goroutine, after a while, and the answer comes as a message. A child of a host's own has a
+// bounded time for it.
+func inquire[T any](p *process, wait time.Duration, question func(ptyio.Inquirer) (T, error), message func(T, error, time.Duration) any) *system.Timer {
 	inquirer, can := p.attempt.calls.child.(ptyio.Inquirer)
-	sys, self, began := p.ctx.System(), p.ctx.Self(), time.Now()
-	switch {
-	case !can:
-		var none T
-		sys.Send(self, message(none, errNotObserved, 0))
-	case p.attempt.calls.prompt:
-		p.ctx.Go(func(context.Context) any {
+	sys, self, prompt, patience := p.ctx.System(), p.ctx.Self(), p.attempt.calls.prompt, p.Patience.Child
+	return p.ctx.Later(wait, func(context.Context) any {
+		began := time.Now()
+		switch {
+		case !can:
+			var none T
+			return message(none, errNotObserved, 0)
+		case prompt:
 			found, err := question(inquirer)
 			return message(found, err, time.Since(began))
-		})
-	default:
-		bound, cancel := context.WithTimeout(context.Background(), p.Patience.Child)
+		}
+		bound, cancel := context.WithTimeout(context.Background(), patience)
 		hostcode.Call[T]{Who: "the spawner of these processes", Do: func(context.Context) (T, error) { return question(inquirer) }}.Go(bound, func(found T, err error) {
 			cancel()
 			sys.Send(self, message(found, err, min(time.Since(began), foreignCost)))
 		})
-	}
+		return nil
+	})
 }
 
 var errNotObserved = &messages.Error{Code: messages.ErrUnsupported, Op: "look at process",
@@ -215,7 +224,7 @@ var errNotObserved = &messages.Error{Code: messages.ErrUnsupported, Op: "look at
 // looked answers the calls that have waited for this. A look that began before the newest write is void.
 func (p *process) looked(m looked) {
 	l := &p.looking
-	l.busy = false
+	l.readers = plan{}
 	l.pay(time.Now(), m.cost, len(p.Looking))
 	switch {
 	case p.attempt == nil || m.attempt != p.attempt.number:
@@ -239,17 +248,20 @@ func (p *process) foundReader(awaited messages.AwaitedInput) {
 		if c.wantsInput() && awaited.Hidden && !c.until.Guesses {
 			p.tellBlind(errHidden)
 		}
-		if c.wantsInput() && (!awaited.Guess || c.until.Guesses) && (!c.until.Early || awaited.Kind != messages.InputKeys || p.stillForKeys(c)) {
+		if c.wantsInput() && (!awaited.Guess || c.until.Guesses) && (!c.until.Early || awaited.Kind != messages.InputKeys || p.stillForKeys(c, awaited.Only)) {
 			p.meet(c, messages.Met{Reason: messages.MetAwaitingInput, Offset: p.output.Log.Total(), Input: &awaited})
 		}
 	}
 }
 
-// stillForKeys reports whether something was shown, and then nothing for long enough that keys are a reason for an early answer. If
-// only that time is lacking, the next look is at its end.
-func (p *process) stillForKeys(c *call) bool {
+// stillForKeys reports whether something was shown, and then, unless the program can do nothing else, nothing for long enough that keys are a
+// reason for an early answer. If only that time is lacking, the next look is at its end.
+func (p *process) stillForKeys(c *call, only bool) bool {
 	if !c.until.said && (c.write != nil || p.output.Unread.Total() == 0) {
 		return false
+	}
+	if only {
+		return true
 	}
 	p.looking.keysDue = p.outputAt.Add(messages.KeysStill)
 	return !time.Now().Before(p.looking.keysDue)
@@ -268,7 +280,8 @@ func (c *call) wantsNewPort() bool { return c.until != nil && c.until.watched &&
 // lookForPorts sets the time of the next look for listening sockets, if a call wants it.
 func (p *process) lookForPorts() {
 	l := &p.looking
-	if l.portsBusy || !p.wants((*call).wantsPort) {
+	if !p.wants((*call).wantsPort) {
+		l.ports.off()
 		return
 	}
 	p.count()
@@ -280,32 +293,19 @@ func (p *process) lookForPorts() {
 			due = later(l.newDue, now.Add(l.portsRetry))
 		}
 	}
-	if l.ports != nil && !due.Before(l.portsDue) {
+	if !l.ports.earlier(due) {
 		return
 	}
-	l.ports.Cancel()
-	l.ports, l.portsDue = p.ctx.After(due.Sub(now), portsNow{}), due
-}
-
-// portsNow looks in a goroutine.
-func (p *process) portsNow() {
-	l := &p.looking
-	l.ports = nil
-	if !p.wants((*call).wantsPort) {
-		p.lookLater()
-		return
-	}
-	l.portsBusy = true
 	attempt := p.attempt.number
-	inquire(p, ptyio.Inquirer.Listeners, func(found []ptyio.Listener, err error, cost time.Duration) any {
+	l.ports = plan{due: due, timer: inquire(p, due.Sub(now), ptyio.Inquirer.Listeners, func(found []ptyio.Listener, err error, cost time.Duration) any {
 		return ports{attempt, found, err, cost}
-	})
+	})}
 }
 
 // foundPorts answers the calls that wait for one of the ports.
 func (p *process) foundPorts(m ports) {
 	l := &p.looking
-	l.portsBusy, l.portsCost = false, costOf(l.portsCost, m.cost)
+	l.ports, l.portsCost = plan{}, costOf(l.portsCost, m.cost)
 	switch {
 	case p.attempt == nil || m.attempt != p.attempt.number:
 	case p.cannotLook(m.err, &l.portsRetry):

@@ -5,22 +5,44 @@ import (
 	"time"
 )
 
-// Looks at many processes fall into few moments, and none comes later than its distance.
+// Looks at many processes fall into few moments, also if their distances differ a little, and none comes later than its distance.
 func TestLooksComeTogether(t *testing.T) {
 	now := time.Date(2000, 1, 1, 0, 0, 0, 123456789, time.UTC) // where the time of a test begins, long before this process
-	for _, distance := range []time.Duration{0, time.Nanosecond, firstLook, longestDistance, longestInCrowd} {
+	for _, distance := range []time.Duration{0, time.Nanosecond, 2 * time.Nanosecond, firstLook, longestDistance, longestInCrowd} {
 		moments := map[time.Time]bool{}
 		for i := range 1000 {
+			d := distance + distance/10*time.Duration(i%97)/97
 			from := now.Add(distance * time.Duration(i) / 1000)
-			due := together(from, distance)
-			if wait := due.Sub(from); wait > distance || wait < distance-distance/atOnce {
-				t.Fatalf("a look that is due in %s comes in %s", distance, wait)
+			due := together(from, d)
+			if wait := due.Sub(from); wait > d || wait < d-d/atOnce {
+				t.Fatalf("a look that is due in %s comes in %s", d, wait)
 			}
 			moments[due] = true
 		}
-		if len(moments) > atOnce+2 {
+		if len(moments) > 2*atOnce+4 { // the round times of a time as long as the distance
 			t.Errorf("%s: %d moments for 1,000 looks", distance, len(moments))
 		}
+	}
+}
+
+// Looks that have come together stay together.
+func TestLooksAtACrowdMeet(t *testing.T) {
+	now := time.Now()
+	due := make([]time.Time, 1000)
+	for i := range due {
+		due[i] = now.Add(time.Duration(i) * time.Millisecond)
+	}
+	moments := map[time.Time]bool{}
+	for round := range 30 {
+		for i := range due {
+			late := time.Duration(i%7) * time.Millisecond // a look takes a while
+			if due[i] = together(due[i].Add(late), longestInCrowd); round == 29 {
+				moments[due[i]] = true
+			}
+		}
+	}
+	if len(moments) > 2*atOnce {
+		t.Errorf("%d moments after some looks at 1,000 processes", len(moments))
 	}
 }
 

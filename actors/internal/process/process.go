@@ -156,12 +156,8 @@ func (p *process) handle(message any) {
 		p.compareNow(m.call)
 	case quietOver:
 		p.quietOver(m.call)
-	case lookNow:
-		p.lookNow()
 	case looked:
 		p.looked(m)
-	case portsNow:
-		p.portsNow()
 	case ports:
 		p.foundPorts(m)
 	case runTimeout:
@@ -302,8 +298,6 @@ type (
 	}
 	compareNow struct{ call protocol.CallID }
 	quietOver  struct{ call protocol.CallID }
-	lookNow    struct{}
-	portsNow   struct{}
 	// ports says where a child listens.
 	ports struct {
 		attempt int

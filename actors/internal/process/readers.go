@@ -13,7 +13,10 @@ import (
 func (p *process) newOutput() output.Feed {
 	out := output.NewFeed(func(first, end int64) {
 		p.Bus.Publish(messages.Gap{Origin: p.origin(), First: first, End: end, Deltas: 1})
-	}, func(stream messages.Stream) func() { return p.ctx.After(ptyio.MaxHold, flushHeld{stream}).Cancel })
+	}, func(stream messages.Stream) func() {
+		held := p.ctx.After(ptyio.MaxHold, flushHeld{stream})
+		return func() { held.Cancel() }
+	})
 	out.Add(func(chunk ptyio.Chunk, credits []*bus.Credit) {
 		p.Bus.PublishOutput(messages.OutputDelta{Origin: p.origin(), Stream: chunk.Stream, Seq: chunk.Seq, Offset: chunk.Offset,
 			Bytes: chunk.Bytes}, credits...)

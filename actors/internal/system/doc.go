@@ -15,9 +15,9 @@
 //
 // # Inside of an actor
 //
-// Everything is done through the Context, and nothing blocks. Blocking code is work: Go runs it in another goroutine
-// and delivers its result as a message. Code of a host, which may panic or never return, goes through Detach. Timers
-// deliver messages, too (After). A goroutine takes Self and System from the Context beforehand, and only sends.
+// Everything is done through the Context, and nothing blocks. Blocking code is work: Go runs it in another goroutine, and
+// Later does so after a while; its result is delivered as a message. Code of a host, which may panic or never return, goes through
+// Detach. Timers deliver messages, too (After). A goroutine takes Self and System from the Context beforehand, and only sends.
 //
 // # Outside of actors
 //

@@ -14,7 +14,8 @@ type WorkFailed struct{ Err *hostcode.Failure }
 type worked struct {
 	system *System
 	owner  *PID
-	result any // nil for none
+	timer  *Timer // nil unless it was to begin later
+	result any    // nil for none
 }
 
 // workCrashed is the result of work that panicked or ended its goroutine.
@@ -31,10 +32,13 @@ func (w worked) Discard() {
 // Go runs blocking work in another goroutine and delivers its result, unless that is nil, as a message to this actor.
 // Its context ends with the actor; a result that owns something should be a Discarder, because it may come after the
 // actor's end. Work that panics or ends its goroutine crashes the actor.
-func (c *Context) Go(work func(context.Context) any) {
-	end, ctx := worked{system: c.sys, owner: c.Self()}, c.workContext()
+func (c *Context) Go(work func(context.Context) any) { go c.workOf(work, nil)() }
+
+// workOf counts work, and returns what its goroutine does.
+func (c *Context) workOf(work func(context.Context) any, timer *Timer) func() {
+	end, ctx := worked{system: c.sys, owner: c.Self(), timer: timer}, c.workContext()
 	c.working++
-	go func() {
+	return func() {
 		end.result = workCrashed{"work ended its goroutine"}
 		defer func() {
 			if reason := recover(); reason != nil {
@@ -44,12 +48,13 @@ func (c *Context) Go(work func(context.Context) any) {
 			end.system.Send(end.owner, end)
 		}()
 		end.result = work(ctx)
-	}()
+	}
 }
 
 // ended takes the result of work.
 func (c *Context) ended(work worked) {
 	c.working--
+	c.forget(work.timer)
 	switch result := work.result.(type) {
 	case nil:
 	case workCrashed:
