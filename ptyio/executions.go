@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/execbus/execbus/messages"
 )
 
 // Execution is one execve or execveat of a process of a command's tree, seen before the kernel executes the program. What it says was
@@ -89,4 +92,10 @@ func (e *Executions) Check() error {
 			"set Executions.All")
 	}
 	return nil
+}
+
+// Unseen adds to an enforcement that the executions of a launch, which asked for it, are not seen. A spawner's Can uses it.
+func Unseen(e messages.Enforcement, why string) messages.Enforcement {
+	e.Missing = append(slices.Clip(e.Missing), messages.Missing{What: "sight of what programs execute", Why: why})
+	return e
 }

@@ -30,6 +30,8 @@ type Start struct {
 	Keep      bool
 	Grace     time.Duration
 	Limits    messages.Limits
+	// Executions are those of the launch; nil for none. A starter that cannot show them ignores them.
+	Executions *Executions
 	// Exited and TreeEnded are called once each, in this order, from any goroutine. If the leader left processes behind,
 	// Background is called between them with their number. They do not block.
 	Exited     func(status messages.ExitStatus, lost error)
@@ -96,7 +98,7 @@ func prepare(launch Launch, program string) Start {
 	}
 	return Start{Program: program, Argv: argv, Env: launch.Env, Dir: launch.Dir, TTY: launch.TTY,
 		Keep: launch.OnLeaderExit == messages.LeaderExitKeepsTree, Grace: grace,
-		Limits: launch.Limits}
+		Limits: launch.Limits, Executions: launch.Executions}
 }
 
 // startError turns the error of a starter into a sentence.

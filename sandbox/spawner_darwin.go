@@ -24,7 +24,7 @@ func (s *spawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 		return nil, err
 	}
 	within := host.Within{By: s.direct}
-	if launch.Sandbox != nil || launch.Limits != (messages.Limits{}) {
+	if launch.Sandbox != nil || launch.Limits != (messages.Limits{}) || launch.Executions != nil {
 		within.Enforced = &enforced
 	}
 	if own, is := launch.Sandbox.(*seatbelted); is {
@@ -82,7 +82,15 @@ func (s *seatbelted) Widen(_ context.Context, more messages.AdditionalPermission
 func (*seatbelted) Release() {}
 
 // Can implements ptyio.Spawner.
-func (*spawner) Can(launch ptyio.Launch) (messages.Enforcement, error) {
+func (s *spawner) Can(launch ptyio.Launch) (messages.Enforcement, error) {
+	enforced, err := s.confines(launch)
+	if launch.Executions != nil {
+		enforced = ptyio.Unseen(enforced, "this system shows nobody what programs execute")
+	}
+	return enforced, err
+}
+
+func (*spawner) confines(launch ptyio.Launch) (messages.Enforcement, error) {
 	if launch.Sandbox == nil {
 		return limited(messages.Enforcement{Level: messages.AssuranceNone}, launch.Limits)
 	}

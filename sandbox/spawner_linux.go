@@ -24,6 +24,7 @@ type spawner struct {
 		Close() error
 	}
 	unisolated string // why it isolates nothing although the kernel could; empty if there is no reason
+	unseen     string // why it sees no executions although the kernel could
 }
 
 // needsWarden says why some spawners isolate nothing.
@@ -31,7 +32,7 @@ const needsWarden = "it needs a warden, and commands are started without one"
 
 func newSpawner(o Options) (ptyio.Spawner, error) {
 	if o.Direct {
-		return &spawner{starter: host.NewDirect(), unisolated: needsWarden}, nil
+		return &spawner{starter: host.NewDirect(), unisolated: needsWarden, unseen: needsWarden}, nil
 	}
 	options := host.Options{Warden: o.Warden, Environment: o.WardenEnvironment, StateDir: o.StateDir, Recovered: o.Recovered,
 		Notice: o.Notice, Timeouts: o.timeouts}
@@ -43,11 +44,11 @@ func newSpawner(o Options) (ptyio.Spawner, error) {
 		return nil, err
 	}
 	s := &spawner{starter: wardens}
-	switch {
-	case o.WithoutNamespaces:
+	if o.Warden == "" && reexec.CannotExecute() != "" {
+		s.unisolated, s.unseen = needsWarden, needsWarden
+	}
+	if o.WithoutNamespaces {
 		s.unisolated = "this host has chosen to make no namespaces"
-	case o.Warden == "" && reexec.CannotExecute() != "":
-		s.unisolated = needsWarden
 	}
 	return s, nil
 }
@@ -59,8 +60,11 @@ func (s *spawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 		return nil, err
 	}
 	within := host.Within{By: s.starter}
-	if launch.Sandbox != nil || launch.Limits != (messages.Limits{}) {
+	if launch.Sandbox != nil || launch.Limits != (messages.Limits{}) || launch.Executions != nil {
 		within.Enforced = &enforced
+	}
+	if !enforced.Executions {
+		launch.Executions = nil
 	}
 	if e, is := launch.Sandbox.(*enclosure); is {
 		if err := e.use(); err != nil {
@@ -74,19 +78,26 @@ func (s *spawner) Spawn(ctx context.Context, launch ptyio.Launch) (ptyio.Child, 
 }
 
 // Can implements ptyio.Spawner.
-func (*spawner) Can(launch ptyio.Launch) (messages.Enforcement, error) {
-	if launch.Sandbox == nil {
-		return limited(messages.Enforcement{Level: messages.AssuranceNone}, launch.Limits)
+func (s *spawner) Can(launch ptyio.Launch) (messages.Enforcement, error) {
+	enforced := messages.Enforcement{Level: messages.AssuranceNone}
+	if launch.Sandbox != nil {
+		var err error
+		if enforced, err = enforcedBy(launch.Sandbox); err != nil {
+			return enforced, err
+		}
 	}
-	e, ok := launch.Sandbox.(*enclosure)
+	enforced, err := limited(enforced, launch.Limits)
+	return s.seen(enforced, launch.Executions), err
+}
+
+// enforcedBy returns what an enclosure enforces.
+func enforcedBy(enclosed ptyio.Enclosure) (messages.Enforcement, error) {
+	e, ok := enclosed.(*enclosure)
 	if !ok {
 		return messages.Enforcement{}, &messages.Error{Code: messages.ErrInvalidRequest, Op: "spawn", Subject: "sandbox",
 			Detail: "it was not made by the spawner that starts programs here; set the policy again", Hint: "use Spawner.Enclose of the same spawner"}
 	}
-	if e.refused != nil {
-		return e.enforced, e.refused
-	}
-	return limited(e.enforced, launch.Limits)
+	return e.enforced, e.refused
 }
 
 // networkOff tells programs that they need not try the network.

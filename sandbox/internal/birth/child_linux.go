@@ -123,6 +123,11 @@ func (n *Child) Step() string {
 	return n.steps.name(n.block.now())
 }
 
+// Word returns a word of a memory. It may be called once the child has executed its program, or has ended, until Release.
+func (n *Child) Word(m *Memory, index int) uint64 {
+	return load(&n.block.words[n.block.known[m]/wordSize+index])
+}
+
 // Kill kills a child, or the program that it has executed, as long as it has not been reaped.
 func (n *Child) Kill() error {
 	if unix.PidfdSendSignal(n.PIDFD, unix.SIGKILL, nil, 0) == nil {

@@ -27,6 +27,9 @@ type Namespaced struct {
 	Command    []Step
 	// Report is a descriptor of the first process, to which it writes a Record when the command has ended.
 	Report int
+	// Opened, if not nil, has in its first word a descriptor of ours that the steps of Join have opened. BeginNamespaced closes it if it
+	// fails.
+	Opened *Memory
 }
 
 // Record is the message in Namespaced.Report: the wait status of the command.
@@ -73,6 +76,9 @@ func BeginNamespaced(f Namespaced) (*Child, error) {
 	if failed := unix.Errno(h.errno); failed != 0 || n.PID == 0 {
 		names := n.inner.names.between
 		at := min(index(h, n.inner.at.between), len(names)-1)
+		if f.Opened != nil {
+			_ = unix.Close(int(int64(n.Word(f.Opened, 0)))) // or there is none
+		}
 		n.Release()
 		return nil, &Error{Step: names[at].title(), Index: at, Errno: failed}
 	}

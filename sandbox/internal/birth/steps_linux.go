@@ -46,9 +46,11 @@ func Rlimit(resource int, soft, hard uint64) Step {
 	return step(limitName(resource), unix.SYS_PRLIMIT64, number(0), number(resource), values{soft, hard}, number(0))
 }
 
-// Showing adds two arguments to a call of four. The kernel ignores them, but a filter may check them.
+// Showing adds two arguments to a call of at most four, as the fifth and the sixth. The kernel ignores them, but a filter may check them.
 func (s Step) Showing(secret Secret) Step {
-	s.call.args = append(s.call.args[:4:4], number(secret[0]), number(secret[1]))
+	args := []operand{number(0), number(0), number(0), number(0), number(secret[0]), number(secret[1])}
+	copy(args, s.call.args)
+	s.call.args = args
 	return s
 }
 
@@ -134,6 +136,14 @@ func Landlock(ruleset int, flags uint) Step {
 // Seccomp sets a filter for the process. It must allow the steps that follow, rt_sigprocmask, prlimit64 and exit_group.
 func Seccomp(filter []unix.SockFilter) Step {
 	return step("seccomp", unix.SYS_SECCOMP, number(unix.SECCOMP_SET_MODE_FILTER), number(0), program(slices.Clone(filter)))
+}
+
+// Listen sets a filter, too, and its result is the descriptor of a listener, to which the kernel reports the calls that the filter does not
+// decide itself. A caller that the listener has seen waits until it is answered, and only a signal that ends it can end the wait. It
+// needs Linux 5.19.
+func Listen(filter []unix.SockFilter) Step {
+	return step("seccomp listener", unix.SYS_SECCOMP, number(unix.SECCOMP_SET_MODE_FILTER),
+		number(unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV), program(slices.Clone(filter)))
 }
 
 // CloseRange closes the descriptors in the range. It needs Linux 5.9.

@@ -51,6 +51,10 @@ func (d *Direct) start(ctx context.Context, start Start, bounds *bounds) (ptyio.
 	if procs.Foreign() {
 		return nil, errForeign()
 	}
+	if start.Executions != nil { // it was to be started when there was still to be a warden
+		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "spawn", Subject: "executions",
+			Detail: "a warden sees what commands execute, and this program cannot be executed as one; run the command again"}
+	}
 	var rules *os.File
 	switch levelOf(start.Enclosure) {
 	case confine.Isolated: // the enclosure was made when there was still to be a warden

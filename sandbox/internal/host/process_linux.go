@@ -74,6 +74,8 @@ type leader struct {
 	// enforced is the enforcement for it; nil if nothing had to be enforced.
 	enforced *messages.Enforcement
 	// Guarded by process.mu.
+	// judging has what ends the judgement of each execution that is being judged, by its number; nil when the tree has ended.
+	judging   map[uint64]context.CancelCauseFunc
 	abandoned bool // no caller waits for the answer any more, or for what follows it
 	exited    bool
 }
@@ -145,6 +147,9 @@ func (p *process) request(ctx context.Context, spec Start, bounds *bounds) (ptyi
 	}
 	l := &leader{process: p, spec: spec.Start, plan: request.Plan, reply: make(chan error, 1), over: make(chan struct{}), enforced: spec.Enforced}
 	l.spec.Argv, l.spec.Env, l.spec.Files = nil, nil, nil // they may be large
+	if spec.Executions != nil {
+		request.Executions, l.judging = wanted(spec.Executions), map[uint64]context.CancelCauseFunc{}
+	}
 	if err := p.enter(l); err != nil {
 		return nil, err
 	}
@@ -452,7 +457,9 @@ func (p *process) serve() {
 			p.listen(reply.ID, *reply.Listening)
 			continue
 		}
-		p.dispatch(reply)
+		if !p.executions(reply) {
+			p.dispatch(reply)
+		}
 	}
 	p.bury()
 }
@@ -466,6 +473,7 @@ func (p *process) dispatch(reply wire.Reply) {
 	}
 	if reply.Ended != nil || reply.Failed != nil {
 		delete(p.leaders, reply.ID)
+		l.judgeNoMore()
 		p.closeListeners()
 		if p.retired && len(p.leaders) == 0 {
 			go p.close() // in a goroutine, because it waits for this one
@@ -532,6 +540,7 @@ func (p *process) bury() {
 	p.closeListeners()
 	var unanswered []*leader
 	for id, l := range left {
+		l.judgeNoMore()
 		if l.pid == 0 || l.abandoned { // if such a tree has a leader, the leader also carries the mark
 			delete(left, id)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/executions"
 	"github.com/execbus/execbus/sandbox/internal/seccomp"
 )
 
@@ -34,6 +35,8 @@ type Launch struct {
 	// 300 more, and refuses further ones. See ProbeTasks.
 	Tasks  int
 	Filter []unix.SockFilter
+	// Executions, if not nil, has the executions of the command and its descendants reported.
+	Executions *executions.Filter
 }
 
 // KindOf returns the kind of filter for a plan.
@@ -54,6 +57,9 @@ func Namespaced(l Launch) birth.Namespaced {
 	}
 	if l.Network != nil {
 		f.Join = append(f.Join, l.Network.join()...)
+	}
+	if l.Executions != nil { // the process that joins shares our descriptors, and process 1 does not
+		f.Join, f.Opened = append(f.Join, l.Executions.Steps...), l.Executions.Kept
 	}
 	s := &space{plan: l.Plan, ownProc: l.OwnProc || l.Tasks > 0, tasks: l.Tasks}
 	s.descriptors(l.Files, l.Report, f.Report)
@@ -85,7 +91,11 @@ func Namespaced(l Launch) birth.Namespaced {
 		f.Command = append(f.Command, birth.System("exit", unix.SYS_EXIT_GROUP, 0))
 		return f
 	}
-	f.Command = append(f.Command, birth.Execve(l.Program, l.Argv, l.Env))
+	execute := birth.Execve(l.Program, l.Argv, l.Env)
+	if l.Executions != nil {
+		execute = execute.Showing(l.Executions.Secret)
+	}
+	f.Command = append(f.Command, execute)
 	return f
 }
 

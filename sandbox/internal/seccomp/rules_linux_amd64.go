@@ -32,3 +32,9 @@ var metadataHere = []Rule{
 var truncationHere = []Rule{
 	deny("open for reading with O_TRUNC", unix.SYS_OPEN, masked(1, unix.O_ACCMODE|unix.O_TRUNC, unix.O_RDONLY|unix.O_TRUNC)),
 }
+
+// executions are execveat, and the two of the x32 ABI; execve has a branch of its own. foreignExecutions are those of 32-bit programs.
+var (
+	executions        = []uint32{unix.SYS_EXECVEAT, firstMissing + 520, firstMissing + 545}
+	foreignExecutions = []uint32{11, 358}
+)

@@ -109,7 +109,10 @@ func (s Spec) steps(steps []birth.Step, many bool) []birth.Step {
 		steps = append(steps, birth.Join(group))
 	}
 	steps = append(steps, s.Confine...)
-	if many {
+	if s.Executions != nil { // right before the leader leaves our descriptors
+		steps = append(steps, s.Executions.Steps...)
+	}
+	if many || s.Executions != nil {
 		steps = append(steps, birth.FewFiles(s.Files)...)
 	} else {
 		steps = append(steps, birth.Files(s.Files)...)
@@ -123,7 +126,11 @@ func (s Spec) steps(steps []birth.Step, many bool) []birth.Step {
 	if s.Dir != "" {
 		steps = append(steps, birth.Chdir(s.Dir)) // it may hang, so it comes after the descriptors
 	}
-	return append(steps, birth.Execve(s.Program, s.Argv, s.Env))
+	execute := birth.Execve(s.Program, s.Argv, s.Env)
+	if s.Executions != nil {
+		execute = execute.Showing(s.Executions.Secret)
+	}
+	return append(steps, execute)
 }
 
 // Prompt waits at most this long until the leader has executed its program or failed to, and reports whether it has.
@@ -175,7 +182,8 @@ func (t *Tree) Executed() error {
 	f, child := t.forest, t.child
 	f.mu.Lock()
 	delete(f.unborn, t)
-	t.child = nil // it may be large
+	t.listener = t.spec.Executions.Listener(child)
+	t.child, t.spec.Executions = nil, nil // they may be large
 	if err == nil {
 		f.unsaid[t] = struct{}{}
 	}
@@ -184,6 +192,9 @@ func (t *Tree) Executed() error {
 	close(t.executed)
 	if err != nil {
 		_ = unix.Close(t.fd)
+		if t.listener >= 0 {
+			_ = unix.Close(t.listener)
+		}
 		t.close()
 		f.forget(t)
 		return err

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/executions"
 	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
@@ -121,6 +122,8 @@ type Spec struct {
 	// Confine are steps that come before all steps of the command itself. Secret is that of the calling thread's filter, if it has one.
 	Confine []birth.Step
 	Secret  birth.Secret
+	// Executions, if not nil, has executions of the tree reported; see Tree.Listener. For an isolated leader the launch has its steps.
+	Executions *executions.Filter
 	// Groups are the cgroup.procs files of control groups that the leader joins, and Rlimits its limits.
 	Groups  []int
 	Rlimits []Rlimit

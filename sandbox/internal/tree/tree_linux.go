@@ -48,6 +48,7 @@ type Tree struct {
 	earliest uint64
 	list     *childList // of the thread that started the leader; nil where orphans do not come to us
 	mark     Mark
+	listener int       // of executions; -1 for none
 	isolated *isolated // nil if the leader is the root; otherwise process 1 of a namespace is, and pid and pidfd are those of process 1
 	// roots lists the members that are not children of living members. settled says that none died meanwhile.
 	roots func() ([]procs.Process, bool)
@@ -67,6 +68,9 @@ type Tree struct {
 
 // Mark returns the mark that the processes of the tree have inherited; zero if the tree has none.
 func (t *Tree) Mark() Mark { return t.mark }
+
+// Listener is that of Spec.Executions once the leader has executed its program; -1 for none. It is the caller's.
+func (t *Tree) Listener() int { return t.listener }
 
 // PID is the leader's pid. It stays the leader's until just before Ended or Over is called.
 func (t *Tree) PID() int {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/executions"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
@@ -28,6 +29,8 @@ type child struct {
 	tree  *tree.Tree
 	plan  *registered // whose descriptors it needs until it has executed its program; nil for none
 	begun time.Time
+	// wanted says which executions of the tree are seen; nil for none.
+	wanted *executions.Wanted
 
 	// These belong to the goroutine that looks after a birth.
 	looked time.Time
@@ -144,6 +147,7 @@ func (w *warden) executed(n *child, err error) {
 	w.mu.Lock()
 	w.trees[id] = n.tree
 	_ = w.conn.Send(&wire.Reply{ID: id, Started: started}) // under the lock: nothing that ends the tree may say so before
+	w.see(n)
 	w.mu.Unlock()
 	w.watch(n)
 }
@@ -154,7 +158,12 @@ func (w *warden) say(n *child, r wire.Reply) {
 	if r.Ended != nil {
 		w.mu.Lock()
 		delete(w.trees, r.ID)
+		watch := w.watches[r.ID]
+		delete(w.watches, r.ID)
 		w.mu.Unlock()
+		if watch != nil {
+			watch.Close()
+		}
 	}
 	_ = w.conn.Send(&r)
 	if r.Ended != nil {

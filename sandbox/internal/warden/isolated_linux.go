@@ -275,12 +275,20 @@ func (w *warden) startIsolated(s start, p *registered) {
 	}
 	n := &child{start: s}
 	spec := w.spec(n)
+	launch := w.launch(s, p, report)
+	if spec.Executions, err = w.executions(n); err != nil {
+		_ = reports.Close()
+		_ = unix.Close(report)
+		w.refuse(s, err)
+		return
+	}
+	launch.Executions = spec.Executions
 	ended := spec.Ended
 	spec.Ended = func(report tree.Report) {
 		s.leave()
 		ended(report)
 	}
-	t, err := w.forest.BeginIsolated(spec, isolate.Namespaced(w.launch(s, p, report)), reports)
+	t, err := w.forest.BeginIsolated(spec, isolate.Namespaced(launch), reports)
 	_ = unix.Close(report)
 	if err != nil {
 		_ = reports.Close()

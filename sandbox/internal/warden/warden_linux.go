@@ -16,6 +16,7 @@ import (
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/executions"
 	"github.com/execbus/execbus/sandbox/internal/procs"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
@@ -85,8 +86,9 @@ type warden struct {
 
 	resting atomic.Bool // a tree that ends is to disturb it
 
-	mu    sync.Mutex // guards trees, which requests, births and endings touch
-	trees map[uint64]*tree.Tree
+	mu      sync.Mutex // guards trees and watches, which requests, births and endings touch
+	trees   map[uint64]*tree.Tree
+	watches map[uint64]*executions.Watch // of the trees whose executions are seen
 }
 
 // start is a request for the thread that serves. Requests are handled in the order of their arrival. Exactly one
@@ -120,7 +122,7 @@ func run() error {
 	}
 	continueOnMail()
 	w := &warden{forest: forest, again: make(chan start, maxStarts), alarm: newAlarm(), gone: make(chan struct{}),
-		leaders: map[int32]*child{}, trees: map[uint64]*tree.Tree{}}
+		leaders: map[int32]*child{}, trees: map[uint64]*tree.Tree{}, watches: map[uint64]*executions.Watch{}}
 	if err := w.open(); err != nil {
 		return failed("take over the host's socket", err)
 	}
@@ -268,7 +270,7 @@ func (w *warden) read() {
 		return
 	}
 	w.mu.Lock()
-	t := w.trees[request.ID]
+	t, watch := w.trees[request.ID], w.watches[request.ID]
 	w.mu.Unlock()
 	switch {
 	case t == nil: // it has ended in the meantime
@@ -276,6 +278,8 @@ func (w *warden) read() {
 		_ = t.Signal(request.Signal.Number, request.Signal.Group)
 	case request.End != nil:
 		t.End(request.End.Grace)
+	case request.Judged != nil && watch != nil:
+		judged(watch, *request.Judged)
 	}
 }
 
@@ -320,6 +324,10 @@ func (w *warden) startLeader(b *spawner, s start) {
 	spec.Files, spec.Groups, spec.Rlimits = pick(s.spec.FDs, s.files), pick(s.spec.Groups, s.files), s.spec.Rlimits
 	spec.Program, spec.Argv, spec.Env, spec.Dir = s.spec.Program, s.spec.Argv, s.spec.Env, s.spec.Dir
 	spec.Confine, spec.Secret = steps, b.secret
+	if spec.Executions, err = w.executions(n); err != nil {
+		w.refuse(s, err)
+		return
+	}
 	if n.tree, err = w.forest.Begin(spec); err != nil {
 		w.refuse(s, err)
 		return

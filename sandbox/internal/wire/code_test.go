@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/executions"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
@@ -30,6 +31,10 @@ var rules = rapid.Custom(func(t *rapid.T) confine.Rule {
 		File:    rapid.Int().Draw(t, "file")}
 })
 
+var seen = rapid.Custom(func(t *rapid.T) executions.Execution {
+	return executions.Execution{PID: rapid.Int().Draw(t, "pid"), Program: rapid.String().Draw(t, "program"), Argv: words.Draw(t, "argv")}
+})
+
 func drawRequest(t *rapid.T) *Request {
 	return &Request{ID: rapid.Uint64().Draw(t, "id"),
 		Start: some(t, "start", func() Start {
@@ -37,7 +42,8 @@ func drawRequest(t *rapid.T) *Request {
 				Dir: rapid.String().Draw(t, "dir"), Plan: rapid.Uint64().Draw(t, "plan"), Level: confine.Confined, Ruleset: rapid.Int().Draw(t, "ruleset"), TTY: rapid.Bool().Draw(t, "tty"), Keep: rapid.Bool().Draw(t, "keep"),
 				Grace: time.Duration(rapid.Int64().Draw(t, "grace")), Files: rapid.Int().Draw(t, "files"),
 				Tasks: rapid.Int().Draw(t, "tasks"), FDs: rapid.SliceOf(rapid.Int()).Draw(t, "fds"), Groups: rapid.SliceOf(rapid.Int()).Draw(t, "groups"),
-				Rlimits: rapid.SliceOf(rapid.Make[tree.Rlimit]()).Draw(t, "limits")}
+				Rlimits:    rapid.SliceOf(rapid.Make[tree.Rlimit]()).Draw(t, "limits"),
+				Executions: some(t, "executions", func() executions.Wanted { return executions.Wanted{Names: words.Draw(t, "names"), All: true} })}
 		}),
 		Signal: some(t, "signal", func() Signal {
 			return Signal{Number: syscall.Signal(rapid.Int().Draw(t, "number")), Group: rapid.Int().Draw(t, "group")}
@@ -47,7 +53,8 @@ func drawRequest(t *rapid.T) *Request {
 			return Register{Files: rapid.Int().Draw(t, "files"), Ruleset: rapid.Int().Draw(t, "ruleset"), Plan: confine.Plan{Network: rapid.Bool().Draw(t, "network"),
 				Rules: rapid.SliceOfN(rules, 0, 3).Draw(t, "rules"), Sockets: rapid.SliceOfN(rules, 0, 3).Draw(t, "sockets")}}
 		}),
-		Withdraw: some(t, "withdraw", func() Withdraw { return Withdraw{} })}
+		Withdraw: some(t, "withdraw", func() Withdraw { return Withdraw{} }),
+		Judged:   some(t, "judged", func() Judged { return Judged{rapid.Uint64().Draw(t, "number"), Later} })}
 }
 
 func drawReply(t *rapid.T) *Reply {
@@ -69,6 +76,11 @@ func drawReply(t *rapid.T) *Reply {
 		Ended: some(t, "ended", func() tree.Report {
 			return tree.Report{Ended: rapid.Int().Draw(t, "ended"), Survivors: rapid.SliceOfN(survivor, 0, 3).Draw(t, "survivors"),
 				Airtight: rapid.Bool().Draw(t, "airtight")}
+		}),
+		Execution: some(t, "execution", func() Execution { return Execution{rapid.Uint64().Draw(t, "number"), seen.Draw(t, "execution")} }),
+		Withdrawn: some(t, "withdrawn", func() Withdrawn { return Withdrawn{rapid.Uint64().Draw(t, "number"), rapid.Bool().Draw(t, "late")} }),
+		Seen: some(t, "seen", func() Seen {
+			return Seen{rapid.SliceOfN(seen, 0, 3).Draw(t, "batch"), rapid.Int().Draw(t, "dropped")}
 		})}
 }
 
@@ -106,13 +118,17 @@ func TestMessagesAreReadAsTheyWereWritten(t *testing.T) {
 
 var somewhere = confine.Rule{Path: "p", Access: confine.Read, Device: 1, Inode: 1, Directory: true, Link: "p", IfThere: true, File: 1}
 
+var executed = executions.Execution{PID: 1, Parent: 1, Program: "p", Resolved: "r", Argv: []string{"a"}, Cut: true, Dir: "d", Unread: "u"}
+
 func TestEveryFieldIsWritten(t *testing.T) {
 	for _, message := range []Message{
-		&Request{ID: 1, Start: &Start{"p", []string{"a"}, []string{"e"}, "d", true, true, 1, 1, 1, []int{1}, []int{1}, []tree.Rlimit{{Resource: 1, Soft: 1, Hard: 1}}, 1, 1, confine.Confined, 1},
+		&Request{ID: 1, Start: &Start{"p", []string{"a"}, []string{"e"}, "d", true, true, 1, 1, 1, []int{1}, []int{1}, []tree.Rlimit{{Resource: 1, Soft: 1, Hard: 1}}, 1, 1, confine.Confined, 1,
+			&executions.Wanted{Names: []string{"n"}, All: true, Judge: true, Report: true}},
 			Register: &Register{confine.Plan{Network: true, Proxied: true, Rules: []confine.Rule{somewhere}, Sockets: []confine.Rule{somewhere}}, 1, 1},
-			Withdraw: &Withdraw{}, Signal: &Signal{1, 1}, End: &End{1}},
+			Withdraw: &Withdraw{}, Signal: &Signal{1, 1}, End: &End{1}, Judged: &Judged{1, Allow}},
 		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1, confine.Confined, []string{"a"}}, &Failed{1, "a"}, &tree.Status{Kind: 1, Number: 1}, 1,
-			&tree.Report{Ended: 1, Survivors: []tree.Survivor{{PID: 1, Name: "n", Why: "w"}}, Airtight: true}, &Listening{3, true}},
+			&tree.Report{Ended: 1, Survivors: []tree.Survivor{{PID: 1, Name: "n", Why: "w"}}, Airtight: true}, &Listening{3, true},
+			&Execution{1, executed}, &Withdrawn{1, true}, &Seen{[]executions.Execution{executed}, 1}},
 	} {
 		checkSet(t, reflect.ValueOf(message).Elem())
 		out := coder{}

@@ -208,6 +208,16 @@ func (o *Outbox) End(id uint64, end End) {
 	o.rouse()
 }
 
+// Judge queues an answer about an execution. The other side bounds the questions, and so the answers.
+func (o *Outbox) Judge(id uint64, answer Judged) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.state == outboxOpen {
+		o.urgent = append(o.urgent, &Request{ID: id, Judged: &answer})
+		o.rouse()
+	}
+}
+
 func (o *Outbox) rouse() {
 	select {
 	case o.wake <- struct{}{}:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/sandbox/internal/confine"
+	"github.com/execbus/execbus/sandbox/internal/executions"
 	"github.com/execbus/execbus/sandbox/internal/tree"
 )
 
@@ -19,6 +20,7 @@ type Request struct {
 	End      *End
 	Register *Register
 	Withdraw *Withdraw
+	Judged   *Judged
 }
 
 // Register hands over a plan for the starts that name its number. It is not answered.
@@ -54,6 +56,8 @@ type Start struct {
 	Level confine.Level
 	// Ruleset is the position of a Landlock rule set among the files; -1 for that of the plan.
 	Ruleset int
+	// Executions says which executions of the tree are seen; nil for none.
+	Executions *executions.Wanted
 }
 
 // room estimates how many bytes the request takes. Without the estimate an environment would make its buffer grow many times.
@@ -80,6 +84,22 @@ type Signal struct {
 // End asks for the end of the tree.
 type End struct{ Grace time.Duration }
 
+// Judged answers an Execution of the tree.
+type Judged struct {
+	Number  uint64
+	Verdict Verdict
+}
+
+// Verdict is an answer.
+type Verdict int
+
+// The verdicts. After Later another one follows, and the warden waits for it as long as it takes.
+const (
+	Refuse Verdict = iota
+	Allow
+	Later
+)
+
 // Reply goes from the warden to the host. Hello comes first. Started or Failed answers Start; Exited and Ended follow
 // Started once each; all three may be in one reply.
 type Reply struct {
@@ -92,6 +112,28 @@ type Reply struct {
 	Ended   *tree.Report
 	// Listening comes with sockets before the first Started that it concerns. Its ID is the number of a Register.
 	Listening *Listening
+	// Execution, Withdrawn and Seen come between Started and Ended.
+	Execution *Execution
+	Withdrawn *Withdrawn
+	Seen      *Seen
+}
+
+// Execution asks whether a process of the tree may execute a program. Judged answers it, with the number.
+type Execution struct {
+	Number uint64
+	executions.Execution
+}
+
+// Withdrawn says that an Execution needs no answer: its caller is gone, or was refused because the answer came too late.
+type Withdrawn struct {
+	Number uint64
+	Late   bool
+}
+
+// Seen reports executions that were not asked about. Of the dropped ones there is only the number.
+type Seen struct {
+	Batch   []executions.Execution
+	Dropped int
 }
 
 // Listening says that a network was made for the commands of a plan, with sockets there, in the order of isolate.NewNetwork. Asks says that
@@ -137,6 +179,10 @@ func (m *Request) code(c *coder) {
 		m.Register.code(c)
 	}
 	optional(c, &m.Withdraw)
+	if optional(c, &m.Judged) {
+		number(c, &m.Judged.Number)
+		number(c, &m.Judged.Verdict)
+	}
 }
 
 func (m *Start) code(c *coder) {
@@ -156,6 +202,23 @@ func (m *Start) code(c *coder) {
 	number(c, &m.Plan)
 	number(c, &m.Level)
 	number(c, &m.Ruleset)
+	if optional(c, &m.Executions) {
+		list(c, &m.Executions.Names, text)
+		flag(c, &m.Executions.All)
+		flag(c, &m.Executions.Judge)
+		flag(c, &m.Executions.Report)
+	}
+}
+
+func execution(c *coder, e *executions.Execution) {
+	number(c, &e.PID)
+	number(c, &e.Parent)
+	text(c, &e.Program)
+	text(c, &e.Resolved)
+	list(c, &e.Argv, text)
+	flag(c, &e.Cut)
+	text(c, &e.Dir)
+	text(c, &e.Unread)
 }
 
 func (m *Register) code(c *coder) {
@@ -220,5 +283,17 @@ func (m *Reply) code(c *coder) {
 	if optional(c, &m.Listening) {
 		number(c, &m.Listening.Files)
 		flag(c, &m.Listening.Asks)
+	}
+	if optional(c, &m.Execution) {
+		number(c, &m.Execution.Number)
+		execution(c, &m.Execution.Execution)
+	}
+	if optional(c, &m.Withdrawn) {
+		number(c, &m.Withdrawn.Number)
+		flag(c, &m.Withdrawn.Late)
+	}
+	if optional(c, &m.Seen) {
+		list(c, &m.Seen.Batch, execution)
+		number(c, &m.Seen.Dropped)
 	}
 }

@@ -1,0 +1,33 @@
+package executions
+
+import "time"
+
+// Execution is what ptyio.Execution is. This package does without the imports of that one, which every warden would initialise.
+type Execution struct {
+	PID, Parent int
+	Program     string
+	Resolved    string
+	Argv        []string
+	Cut         bool
+	Dir         string
+	Unread      string
+}
+
+// Wanted says which executions of a tree are seen, like ptyio.Executions.
+type Wanted struct {
+	Names  []string
+	All    bool
+	Judge  bool // somebody judges those that are named
+	Report bool // somebody sees the others
+}
+
+// Bounds of what is read and kept for one tree. Package ptyio has those with the same names, which a test compares.
+const (
+	MaxArguments     = 32 << 10
+	MaxBytes         = 256 << 10
+	MaxReported      = 256
+	MaxReportedBytes = 2 << 10
+	MaxJudged        = 128
+	MaxJudgedBytes   = 1 << 20
+	JudgeWait        = 5 * time.Second
+)
