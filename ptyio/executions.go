@@ -67,7 +67,7 @@ const (
 	// MaxReported and MaxReportedBytes bound a batch of Executions.Seen, and the arguments of one execution in it.
 	MaxReported      = 256
 	MaxReportedBytes = 2 << 10
-	// MaxJudged and MaxJudgedBytes bound what is judged at once for one tree.
+	// MaxJudged and MaxJudgedBytes bound what is judged at once for one tree. An argument has 16 bytes besides its own.
 	MaxJudged      = 128
 	MaxJudgedBytes = 1 << 20
 	// JudgeWait is how long an execution waits for its judge unless a person is asked.

@@ -33,10 +33,13 @@ const (
 	windowSize = 4 << 10
 	maxPath    = 4 << 10 // PATH_MAX
 	maxLinks   = 40      // as many as the kernel follows
+	// maxNames bounds the names on the way to a program, with those in links. The kernel has no such bound; the work grows with the square.
+	maxNames = 512
 )
 
 var (
 	errTooMany = errors.New("it has too many arguments")
+	errLong    = errors.New("the way there has too many names")
 	errMoved   = errors.New("the directory that it is relative to was moved or removed")
 )
 
@@ -212,7 +215,10 @@ func (c *caller) resolve(base int, path string) (string, error) {
 			return "", err
 		}
 	}
-	for links := 0; rest != ""; {
+	for names, links := 0, 0; rest != ""; names++ {
+		if names == maxNames {
+			return "", errLong
+		}
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")
 		switch name {

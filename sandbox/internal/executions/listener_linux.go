@@ -194,7 +194,7 @@ func (w *Watch) ask(n notification, e Execution) {
 func size(e Execution) int {
 	size := len(e.Program) + len(e.Resolved) + len(e.Dir)
 	for _, arg := range e.Argv {
-		size += len(arg) + 1
+		size += len(arg) + int(unsafe.Sizeof(arg))
 	}
 	return size
 }
