@@ -2,7 +2,6 @@ package ptyio
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,11 +50,17 @@ type Executions struct {
 	Unconfined bool
 }
 
-// Why the context of Executions.Judge has ended: its cause.
-var (
-	ErrCallerGone = errors.New("the process that was to execute it is gone")
-	ErrJudgedLate = errors.New("the execution was refused, because nobody judged it in time")
+// Unjudged is the cause of the end of a context of Executions.Judge.
+type Unjudged string
+
+// The causes.
+const (
+	ErrCallerGone Unjudged = "the process that was to execute it is gone"
+	ErrJudgedLate Unjudged = "the execution was refused, because nobody judged it in time"
 )
+
+// Error implements error.
+func (u Unjudged) Error() string { return string(u) }
 
 // Bounds of executions.
 const (
