@@ -33,8 +33,11 @@
 //
 // # Searching
 //
-// A search reads 256 KiB at a time. It looks for a text that each match must contain, if the pattern has one, and compares the pattern only
-// with the lines that have it: more than 1 GB/s on a server CPU. A pattern without such a text is compared with each line, at about 40 MB/s.
+// A search reads 256 KiB at a time. It looks for a text of at least 3 bytes that each match must contain, if the pattern has one: more than
+// 1 GB/s on a server CPU. Lines that have it, or all lines, pass through an automaton that is made of the pattern as it goes, at 300 MB/s or
+// more, whatever the pattern is and however short the lines are; package regexp would take them one by one, at 8 MB/s where they are short. Only
+// lines that the automaton lets through are compared with the pattern itself. The automaton takes at most 2 MiB for each search; a pattern of more
+// than 10,000 instructions has none, and one whose automaton would grow with the output loses it: then each line is compared.
 // The answer is bounded by messages.MaxRead and messages.MaxGrepMatches, and its time by messages.MaxGrepTime; Next says where another
 // search continues. Lines are counted from the first byte of the process. Where the middle is missing they are counted back from the end.
 //

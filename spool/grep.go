@@ -39,7 +39,7 @@ func (s *source) find(ctx context.Context, from int64, m messages.ReadOutput) (*
 	if g.Matches == 0 || g.Matches > messages.MaxGrepMatches {
 		g.Matches = messages.MaxGrepMatches
 	}
-	f := &search{source: s, expression: regexp.MustCompile(g.Pattern), finder: newFinder(required(parsed)), grep: g,
+	f := &search{source: s, expression: regexp.MustCompile(g.Pattern), finder: newFinder(parsed), grep: g,
 		page: &messages.OutputPage{}, room: m.Most(), matches: g.Matches}
 	to := s.memory.Total
 	if g.Bytes > 0 && g.Bytes < to-from {
@@ -112,7 +112,7 @@ func (f *search) more(ctx context.Context, p []byte, at, to int64) (n int, begin
 
 // compare compares the lines of a text. It stops where the answer has room for no other one, and says where that is.
 func (f *search) compare(ctx context.Context, first int64, text []byte) (stopped bool, next int64, err error) {
-	f.finder.begin()
+	f.finder.begin(text)
 	for pos := 0; pos < len(text); {
 		hit := f.finder.find(text, pos)
 		begin := pos

@@ -5,6 +5,8 @@ import (
 	"regexp/syntax"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/execbus/execbus/messages"
 )
 
 // literals are texts of which each match of a pattern contains at least one, so that a search can look for them first. None means that
@@ -13,6 +15,9 @@ type literals []string
 
 // maxLiterals bounds the texts to look for: each costs a search of its own.
 const maxLiterals = 8
+
+// leastLiteral is the least length of a text for which it pays to look before the automaton does: a shorter one is in many rows.
+const leastLiteral = 3
 
 // required finds the texts of which every match of an expression contains one.
 func required(e *syntax.Regexp) literals {
@@ -58,14 +63,22 @@ func (l literals) shortest() int {
 	return len(slices.MinFunc(l, func(a, b string) int { return len(a) - len(b) }))
 }
 
-// finder finds the first of several literals in one text after the other.
+// finder finds rows that may match, in one text after the other.
 type finder struct {
 	literals [][]byte
 	next     []int // where each comes next in the text; its length if it does not
+	// automaton looks at rows that have a literal, or at all if there is none; nil: every such row may match.
+	automaton *automaton
+	at        int  // what was found last
+	long      bool // a row of the text is so long that it is several to a search
 }
 
-func newFinder(l literals) *finder {
-	f := &finder{next: make([]int, len(l))}
+func newFinder(e *syntax.Regexp) *finder {
+	l, a := required(e), newAutomaton(e)
+	if a != nil && l.shortest() < leastLiteral {
+		l = nil
+	}
+	f := &finder{next: make([]int, len(l)), automaton: a}
 	for _, literal := range l {
 		f.literals = append(f.literals, []byte(literal))
 	}
@@ -73,14 +86,44 @@ func newFinder(l literals) *finder {
 }
 
 // begin is called before the first find in another text.
-func (f *finder) begin() {
+func (f *finder) begin(text []byte) {
 	for i := range f.next {
 		f.next[i] = -1
 	}
+	f.at, f.long = -1, false
+	for len(text) > messages.MaxGrepLine && !f.long {
+		end := bytes.LastIndexByte(text[:messages.MaxGrepLine+1], '\n')
+		f.long, text = end < 0, text[end+1:]
+	}
 }
 
-// find is the first place from pos on where there may be a match; the length of the text if there is none.
+// find is a place in the first row from pos on, where a row begins, that may match; the length of the text if there is none.
 func (f *finder) find(text []byte, pos int) int {
+	for f.at < pos {
+		f.at = f.literal(text, pos)
+		if f.automaton == nil || f.long || f.at == len(text) {
+			break
+		}
+		row := text[pos:]
+		if len(f.literals) > 0 {
+			begin := pos + bytes.LastIndexByte(text[pos:f.at], '\n') + 1
+			_, end := lineAt(text, begin)
+			row, pos = text[begin:end], begin
+		}
+		at, ok := f.automaton.find(row)
+		if !ok {
+			f.automaton = nil
+			break
+		}
+		if f.at = pos + at; at == len(row) && f.at < len(text) {
+			pos, f.at = f.at, -1
+		}
+	}
+	return f.at
+}
+
+// literal is the first place from pos on where there is a literal; the length of the text if there is none.
+func (f *finder) literal(text []byte, pos int) int {
 	if len(f.literals) == 0 {
 		return pos
 	}

@@ -296,6 +296,6 @@ func spoolGreps(ctx context.Context, s *scope) pair {
 	}
 	return pair{ours: func(ctx context.Context, took series) {
 		took.add("", search(ctx, "^FAIL"))
-		took.add("other", search(ctx, "[A-Z][a-z]*|[A-Z]{4}"))
+		took.add("other", search(ctx, "[A-Z][a-z]*|[A-Z]{4}")) // rows of 9 bytes
 	}}
 }
