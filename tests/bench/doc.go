@@ -68,9 +68,12 @@
 // socket costs the kernel is not in it.
 //
 // until-*: programs that answer a line, by calls of a session that end when the program waits for input, and by calls that do not say what they
-// wait for ("by default": screens of line editors have to be still for 150 ms), in turn with a loop over creack/pty that knows the last
-// bytes of each answer. "start" is the start of the program until its prompt. node works for some milliseconds after it has shown its first
-// prompt, and before it waits. "too early" counts answers that came before all was shown. until-mcp is the same through "execbus mcp".
+// wait for ("by default": the screen of a program that waits for more than its terminal, such as node, has to be still for 150 ms), in turn
+// with a loop over creack/pty that knows the last bytes of each answer. "start" is the start of the program until its prompt; the loop then
+// waits until the kernel says that the program sleeps in a call that waits for its terminal, because node works on for up to ten
+// milliseconds after it has shown its prompt. "start, beside its prompt alone" leaves that out. Where python3 is the script of a version
+// manager, the interpreter behind it is measured. "too early" counts answers that came before all was shown. until-mcp is the same through
+// "execbus mcp".
 //
 // waits: 1,000 calls that wait for the input of as many silent commands; "first" and "after" are the processor time of this process in
 // the first ten seconds and in the next five, of one core.

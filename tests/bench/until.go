@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,16 @@ func repls() []repl {
 	}
 }
 
+// found finds the program. What python3 stands for may be a script of a version manager, which runs other programs first.
+func (r repl) found() repl {
+	r.argv = slices.Clone(r.argv)
+	r.argv[0] = get(exec.LookPath(r.argv[0]))
+	if r.name == "python3" {
+		r.argv[0] = strings.TrimSpace(string(get(exec.Command("python3", "-c", "import sys; print(sys.executable)").Output())))
+	}
+	return r
+}
+
 const (
 	// soonMore is how much later than the bare way an answer may come that a call waits for, and defaultMore one that comes by default:
 	// programs with a line editor read keys, and for that the screen has to be still.
@@ -50,14 +61,14 @@ func untilRows() (all []row) {
 	for _, r := range repls() {
 		metrics := answerMetrics("line", soonMore, defaultMore)
 		if r.prompt != "" {
-			metrics = append(metrics, answerMetrics("start", soonMore, defaultMore)...)
+			metrics = append(metrics, startMetrics(soonMore, defaultMore)...)
 		}
 		all = append(all, row{name: "until " + r.name, about: "a line to " + r.name + " until it waits for the next one, and its start until then", open: answers(r),
 			metrics: append(metrics, metric{name: "too early", of: "early", at: 1, unit: pieces, judge: most})})
 	}
 	return append(all,
 		row{name: "until-mcp", about: "the same with python3, through a server for MCP", open: answersByMCP, metrics: append(append(
-			answerMetrics("line", mcpMore, defaultMore+mcpMore-soonMore), answerMetrics("start", mcpMore, defaultMore+mcpMore-soonMore)...),
+			answerMetrics("line", mcpMore, defaultMore+mcpMore-soonMore), startMetrics(mcpMore, defaultMore+mcpMore-soonMore)...),
 			metric{name: "too early", of: "early", at: 1, unit: pieces, judge: most})})
 }
 
@@ -67,6 +78,12 @@ func answerMetrics(name string, soon, byDefault float64) []metric {
 		{name: name + " by default", of: name + " by default", unit: milliseconds, judge: moreMost, limit: byDefault}}
 }
 
+// startMetrics are those of a start. A program may work on after it has shown its prompt: beside "prompt" the bare way does not wait for
+// the end of that.
+func startMetrics(soon, byDefault float64) []metric {
+	return append(answerMetrics("start", soon, byDefault), metric{name: "start, beside its prompt alone", of: "prompt", unit: milliseconds})
+}
+
 // bareTerminal is a program on a terminal, and a loop that reads what it shows.
 type bareTerminal struct {
 	cmd   *exec.Cmd
@@ -74,7 +91,10 @@ type bareTerminal struct {
 	shown []byte
 }
 
-func bareStart(argv, env []string) *bareTerminal { return bareStartIn("/", argv, env) }
+func bareStart(argv, env []string) *bareTerminal { return bareStartIn(root, argv, env) }
+
+// root is where programs start: some look for settings in their directory and all above it.
+const root = "/"
 
 func bareStartIn(dir string, argv, env []string) *bareTerminal {
 	b := &bareTerminal{cmd: exec.Command(argv[0], argv[1:]...)}
@@ -98,6 +118,17 @@ func (b *bareTerminal) read(enough func() bool) {
 		}
 	}
 	b.shown = b.shown[:0]
+}
+
+// waits waits until the program sleeps in a call that waits for its terminal, as the kernel names it.
+func (b *bareTerminal) waits() {
+	path := fmt.Sprintf("/proc/%d/wchan", b.cmd.Process.Pid)
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(50 * time.Microsecond) {
+		if at := string(get(os.ReadFile(path))); strings.Contains(at, "poll") || strings.Contains(at, "select") || at == "wait_woken" || at == "n_tty_read" {
+			return
+		}
+	}
+	must(fmt.Errorf("%q does not wait for its terminal", b.cmd.Args))
 }
 
 func (b *bareTerminal) line(text, answer string) {
@@ -143,6 +174,8 @@ func compare(ctx context.Context, s *scope, r repl, env []string, open func() di
 			began := time.Now()
 			started := bareStart(r.argv, env)
 			started.until(r.prompt)
+			took.add("prompt", millis(time.Since(began)))
+			started.waits()
 			took.both("start", millis(time.Since(began)))
 			started.end()
 		}
@@ -159,6 +192,9 @@ func compare(ctx context.Context, s *scope, r repl, env []string, open func() di
 			began = time.Now()
 			shown = d.start(ctx, until)
 			took.add("start"+way, millis(time.Since(began)))
+			if until != nil {
+				took.add("prompt", millis(time.Since(began)))
+			}
 			took.add("early", complete(ctx, d, shown, r.prompt))
 			d.end(ctx)
 		}
@@ -189,7 +225,7 @@ type calls struct {
 }
 
 func (c *calls) start(ctx context.Context, until *messages.Until) string {
-	return c.shown(c.session.Exec(ctx, messages.ExecCommand{Argv: c.argv, TTY: true, Until: until, Grace: new(time.Duration(0))}))
+	return c.shown(c.session.Exec(ctx, messages.ExecCommand{Argv: c.argv, Dir: root, TTY: true, Until: until, Grace: new(time.Duration(0))}))
 }
 
 func (c *calls) line(ctx context.Context, text string, until *messages.Until) string {
@@ -216,9 +252,7 @@ func (c *calls) end(ctx context.Context) {
 // answers compares calls of a session that answers early with the bare loop.
 func answers(r repl) opener {
 	return func(ctx context.Context, s *scope) pair {
-		if _, err := exec.LookPath(r.argv[0]); err != nil {
-			must(err)
-		}
+		r := r.found()
 		must(os.Setenv("PS1", "ready> "))
 		_, session := s.open(execbus.Options{}, execbus.SessionOptions{AnswerEarly: true})
 		return compare(ctx, s, r, environmentOf(ctx, session), func() dialogue { return &calls{session: session, argv: r.argv} })
@@ -278,7 +312,7 @@ func (m *mcp) tool(name string, arguments map[string]any) (o tools.Outcome, err 
 
 // answersByMCP compares the tools of a server with the bare loop; both start a shell that becomes the program.
 func answersByMCP(ctx context.Context, s *scope) pair {
-	r := repls()[0]
+	r := repls()[0].found()
 	server := s.mcp(ctx)
 	command := "exec " + strings.Join(r.argv, " ")
 	r.argv = []string{"bash", "-c", command}
