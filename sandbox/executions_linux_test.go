@@ -2,15 +2,22 @@ package sandbox_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/sandbox/internal/executions"
+	"github.com/execbus/execbus/sandbox/internal/leasetest"
 )
 
 // executed runs a test at both levels, and with nothing but the sight of executions.
@@ -90,4 +97,206 @@ func TestAnExecutionIsJudgedByItsNames(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestReportsSayWhatWasExecutedAndHowMuchWasDropped(t *testing.T) {
+	executed(t, func(t *testing.T, spawner ptyio.Spawner, l ptyio.Launch, dir string) {
+		var seen []ptyio.Execution
+		dropped := 0
+		l.Executions.Seen = func(batch []ptyio.Execution, more int) { seen, dropped = append(seen, batch...), dropped+more }
+		got := executing(t, spawner, l, `for i in $(seq 20); do /bin/true $i; done; ./nothing; /bin/echo $(seq 10000) | wc -l`)
+		if !strings.Contains(got, "No such file") || !strings.HasSuffix(got, "1") {
+			t.Error(got)
+		}
+		if len(seen)+dropped != 24 || dropped > 0 {
+			t.Fatalf("%d and %d dropped: %.2000v", len(seen), dropped, seen)
+		}
+		trues, cut := 0, 0
+		for _, e := range seen {
+			if e.Program == "/bin/true" && len(e.Argv) == 2 && e.Dir == dir && e.PID > 0 && !e.Cut {
+				trues++
+			}
+			if e.Cut && e.Program == "/bin/echo" && len(e.Argv) > 100 {
+				cut++
+			}
+		}
+		if trues != 20 || cut != 1 {
+			t.Errorf("%+v", seen)
+		}
+	})
+}
+
+func TestAQuestionIsWithdrawnWhenItsCallerIsGone(t *testing.T) {
+	executed(t, func(t *testing.T, spawner ptyio.Spawner, l ptyio.Launch, dir string) {
+		asked, cause := make(chan bool, 1), make(chan error, 1)
+		l.Executions.Names, l.Executions.Judge = []string{"touch"}, func(ctx context.Context, _ ptyio.Execution, hold func()) bool {
+			hold()
+			asked <- true
+			<-ctx.Done()
+			cause <- context.Cause(ctx)
+			return true
+		}
+		l.Argv = []string{"bash", "-c", `touch x & read; kill -9 $!; wait $!; echo over; read`}
+		child, r := run(t, spawner, l)
+		receive(t, "the question", asked)
+		child.Write([]byte("\n"), time.Time{}, func(ptyio.Taken, error) {})
+		if err := receive(t, "the end of the question", cause); err != ptyio.ErrCallerGone {
+			t.Error(err)
+		}
+		r.awaitOutput(t, "over")
+		child.Write([]byte("\n"), time.Time{}, func(ptyio.Taken, error) {})
+		r.awaitEnd(t)
+		if _, err := os.Lstat(filepath.Join(dir, "x")); err == nil {
+			t.Error("it was executed")
+		}
+	})
+}
+
+func TestATreeThatAsksTooMuchAtOnceWaitsAlone(t *testing.T) {
+	executed(t, func(t *testing.T, spawner ptyio.Spawner, l ptyio.Launch, dir string) {
+		const all = ptyio.MaxJudged + 72
+		var now, most, total atomic.Int32
+		full, release := make(chan bool), make(chan bool)
+		l.Executions.Names, l.Executions.Judge = []string{"touch"}, func(ctx context.Context, _ ptyio.Execution, hold func()) bool {
+			hold()
+			total.Add(1)
+			if n := now.Add(1); n > most.Load() {
+				if most.Store(n); n == ptyio.MaxJudged {
+					close(full)
+				}
+			}
+			defer now.Add(-1)
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			return false
+		}
+		l.Argv = []string{"bash", "-c", fmt.Sprintf(`for i in $(seq %d); do touch $i & done 2>/dev/null; wait; echo over`, all)}
+		_, r := run(t, spawner, l)
+		<-full
+		other := l
+		other.Executions = &ptyio.Executions{Names: []string{"true"}, Unconfined: true, Judge: func(context.Context, ptyio.Execution, func()) bool { return true }}
+		if got := executing(t, spawner, other, `for i in $(seq 20); do /bin/true || exit; done; echo good`); got != "good" {
+			t.Error(got)
+		}
+		if most.Load() != ptyio.MaxJudged || total.Load() != ptyio.MaxJudged {
+			t.Errorf("%d at once, and %d in all", most.Load(), total.Load())
+		}
+		close(release)
+		r.awaitEnd(t)
+		if files, _ := os.ReadDir(dir); total.Load() != all || len(files) > 0 || !strings.Contains(r.output.String(), "over") {
+			t.Errorf("%d were judged, and there is %v", total.Load(), files)
+		}
+	})
+}
+
+func TestTheDeathOfTheWardenLeavesNoExecutionWaiting(t *testing.T) {
+	for _, script := range []string{
+		`(setsid touch a &); touch b`,                                    // asked about
+		`(setsid bash -c "while /bin/true; do :; done" "$1" &); touch b`, // being read and answered
+	} {
+		executed(t, func(t *testing.T, spawner ptyio.Spawner, l ptyio.Launch, dir string) {
+			asked, cause := make(chan bool, 2), make(chan error, 2)
+			l.Executions.Names, l.Executions.Judge = []string{"touch"}, func(ctx context.Context, _ ptyio.Execution, hold func()) bool {
+				hold()
+				asked <- true
+				<-ctx.Done()
+				cause <- context.Cause(ctx)
+				return true
+			}
+			token := newToken()
+			l.Argv = []string{"bash", "-c", script, "bash", token}
+			child, r := run(t, spawner, l)
+			receive(t, "the question", asked)
+			_ = syscall.Kill(topWarden(child.PID()), syscall.SIGKILL)
+			if exited := awaitEvent[ptyio.Exited](t, r); !errors.Is(exited.Lost, messages.ErrWardenLost) {
+				t.Errorf("%+v", exited)
+			}
+			if report := r.awaitEnd(t); len(report.Survivors) > 0 {
+				t.Errorf("%+v", report)
+			}
+			if err := receive(t, "the end of the question", cause); err != ptyio.ErrCallerGone {
+				t.Error(err)
+			}
+			noneLeft(t, token)
+			for _, file := range []string{"a", "b"} {
+				if _, err := os.Lstat(filepath.Join(dir, file)); err == nil {
+					t.Errorf("%s was executed", file)
+				}
+			}
+		})
+	}
+}
+
+// topWarden finds the warden above a process, and not process 1 of a namespace, which looks like one at first.
+func topWarden(pid int) (warden int) {
+	for above := wardenAbove(pid); above != 0; above = wardenAbove(above) {
+		warden = above
+	}
+	return warden
+}
+
+// A process that also had a listener would keep executions waiting for ever after the warden's death.
+func TestNobodyButTheWardenHasAListener(t *testing.T) {
+	executed(t, func(t *testing.T, spawner ptyio.Spawner, l ptyio.Launch, dir string) {
+		l.Executions.Seen = func([]ptyio.Execution, int) {}
+		l.Argv = []string{"sleep", "1000"}
+		child, r := run(t, spawner, l)
+		warden := topWarden(child.PID())
+		program, giveBack, awaited := leasetest.Watched(t, "/bin/true")
+		started, late := make(chan error, 1), newRecorder()
+		hanging := l // a child that executes nothing yet
+		hanging.Argv, hanging.Events = []string{program}, late.receive
+		go func() { _, err := spawner.Spawn(context.Background(), hanging); started <- err }()
+		eventually(t, "the start waits for the program", awaited)
+		held, unreadable := 0, 0
+		entries, _ := filepath.Glob("/proc/[0-9]*")
+		for _, entry := range entries {
+			var pid int
+			_, _ = fmt.Sscanf(entry, "/proc/%d", &pid)
+			if pid != warden && topWarden(pid) != warden {
+				continue
+			}
+			fds, err := os.ReadDir(entry + "/fd")
+			if err != nil {
+				unreadable++
+			}
+			for _, fd := range fds {
+				if target, _ := os.Readlink(entry + "/fd/" + fd.Name()); target != "anon_inode:seccomp notify" {
+					continue
+				} else if pid != warden {
+					t.Errorf("process %d has one", pid)
+				}
+				held++
+			}
+		}
+		if held < 1 || unreadable > 0 && os.Geteuid() == 0 {
+			t.Errorf("%d listeners were found, and %d processes could not be read", held, unreadable)
+		}
+		giveBack()
+		if err := receive(t, "the start", started); err != nil {
+			t.Fatal(err)
+		}
+		late.awaitEnd(t)
+		child.EndTree(0)
+		r.awaitEnd(t)
+		eventually(t, "no listener is left", func() bool {
+			fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", warden))
+			for _, fd := range fds {
+				if target, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", warden, fd.Name())); target == "anon_inode:seccomp notify" {
+					return false
+				}
+			}
+			return err == nil
+		})
+	})
+}
+
+func TestTheBoundsOfExecutionsAreOne(t *testing.T) {
+	if executions.MaxArguments != ptyio.MaxExecutionArguments || executions.MaxBytes != ptyio.MaxExecutionBytes || executions.MaxReported != ptyio.MaxReported ||
+		executions.MaxReportedBytes != ptyio.MaxReportedBytes || executions.MaxJudged != ptyio.MaxJudged || executions.MaxJudgedBytes != ptyio.MaxJudgedBytes ||
+		executions.JudgeWait != ptyio.JudgeWait {
+		t.Error("what is promised is not what is done")
+	}
 }

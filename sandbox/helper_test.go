@@ -81,6 +81,10 @@ func TestMain(m *testing.M) {
 		beRefused()
 	case "emulated":
 		beEmulated()
+	case "evader":
+		evade()
+	case "nested":
+		nest()
 	case "again":
 		executeAgain()
 	default:

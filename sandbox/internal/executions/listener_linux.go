@@ -66,7 +66,7 @@ type Watch struct {
 	// mu guards the fields below, which the goroutine that reads, the looks and the answers share. The answers come on the thread that
 	// spawns, which must not wait.
 	mu        sync.Mutex
-	room      sync.Cond // of asked and askedBytes
+	wake      sync.Cond // asked, bytes, closed or reporting has changed
 	closed    bool
 	reading   *reading // nil while the goroutine waits
 	hung      int
@@ -109,7 +109,7 @@ func Start(listener int, wanted Wanted, to To) *Watch {
 	w := &Watch{file: os.NewFile(uintptr(listener), "executions"), wanted: wanted, names: make(map[string]struct{}, len(wanted.Names)), to: to,
 		asked: map[uint64]*question{}}
 	w.wanted.Names = nil
-	w.room.L = &w.mu
+	w.wake.L = &w.mu
 	for _, name := range wanted.Names {
 		w.names[strings.Clone(name)] = struct{}{} // it is a part of the whole request
 	}
@@ -118,14 +118,25 @@ func Start(listener int, wanted Wanted, to To) *Watch {
 	return w
 }
 
-// Close forgets the tree. Executions that wait, and later ones, fail with ENOSYS.
+// Close forgets the tree. Executions that wait, and later ones, fail with ENOSYS. When it returns, all reports were passed on.
 func (w *Watch) Close() {
 	w.mu.Lock()
-	w.closed = true
-	clear(w.asked)
-	w.room.Broadcast()
-	w.mu.Unlock()
-	_ = w.file.Close()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.closed = true
+		clear(w.asked)
+		w.wake.Broadcast()
+		_ = w.file.Close()
+	}
+	for w.reporting {
+		w.wake.Wait()
+	}
+	if len(w.batch)+w.dropped > 0 {
+		w.send()
+	}
+	for w.reporting {
+		w.wake.Wait()
+	}
 }
 
 // serve is the goroutine that reads, and then decides or asks. It asks nobody twice at once, so a tree that executes fast slows itself.
@@ -178,7 +189,7 @@ func (w *Watch) ask(n notification, e Execution) {
 	q := &question{bytes: size(e)}
 	w.mu.Lock()
 	for !w.closed && len(w.asked) > 0 && (len(w.asked) >= MaxJudged || w.bytes+q.bytes > MaxJudgedBytes) {
-		w.room.Wait()
+		w.wake.Wait()
 	}
 	if w.closed || !w.valid(n.id) { // what was read may belong to another process
 		w.mu.Unlock()
@@ -230,7 +241,7 @@ func (w *Watch) forget(number uint64) (there bool) {
 	}
 	delete(w.asked, number)
 	w.bytes -= q.bytes
-	w.room.Broadcast()
+	w.wake.Broadcast()
 	return true
 }
 
@@ -259,6 +270,7 @@ func (w *Watch) send() {
 		w.to.Seen(batch, dropped)
 		w.mu.Lock()
 		w.reporting = false
+		w.wake.Broadcast()
 		w.mu.Unlock()
 	}()
 }
