@@ -65,6 +65,11 @@ type SessionOptions struct {
 	// RulesUnreadable says what happens to a command that runs something which its text does not say, so that rules which forbid or ask
 	// cannot be applied to it, where nobody can be asked about it; the zero value is messages.UnreadableRun.
 	RulesUnreadable messages.RulesUnreadable
+	// Executions says whether the rules hold for every program that commands execute, when it happens: see messages.ExecutionMode. If it
+	// is set to report or enforce, a command is refused whose executions cannot be seen here. Without a sandbox they are seen only if it
+	// is set; then no program of a command can gain rights: sudo and other set-uid programs do not work. While rules are enforced, an
+	// allow rule does not lift the sandbox, without which executions are not seen.
+	Executions messages.ExecutionMode
 	// Sandbox says what commands may do. Nil means danger-full-access: no sandbox. Its paths are resolved once, when the session
 	// opens; workspace-write lets commands write in Dir as it is then.
 	Sandbox *messages.SandboxPolicy
@@ -90,7 +95,7 @@ func (o *SessionOptions) checkApproval() error {
 		o.Sandbox = &messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}
 	}
 	o.Sandbox = messages.Clone(o.Sandbox)
-	if err := cmp.Or(o.Approval.Check(), o.RulesUnreadable.Check(), o.Sandbox.Check(), checkHosts(o.Sandbox), o.LeastAssurance.Check(), o.Limits.Check()); err != nil {
+	if err := cmp.Or(o.Approval.Check(), o.RulesUnreadable.Check(), o.Executions.Check(), o.Sandbox.Check(), checkHosts(o.Sandbox), o.LeastAssurance.Check(), o.Limits.Check()); err != nil {
 		return err
 	}
 	if o.ApprovalDeadline < 0 {

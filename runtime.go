@@ -293,7 +293,7 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 		LongestPoll: options.LongestPoll, AnswerEarly: options.AnswerEarly, RecordRaw: options.RecordRaw,
 		OutputTokens: options.OutputTokens, MaxProcesses: options.MaxProcesses,
 		WarnProcesses: options.WarnProcesses, OnLeaderExit: options.OnLeaderExit, Protected: options.ProtectedProcesses, DeterministicIDs: options.DeterministicIDs,
-		Approval: options.Approval, RulesUnreadable: options.RulesUnreadable, Sandbox: *options.Sandbox, LeastAssurance: options.LeastAssurance, Limits: options.Limits,
+		Approval: options.Approval, RulesUnreadable: options.RulesUnreadable, Executions: options.Executions, Sandbox: *options.Sandbox, LeastAssurance: options.LeastAssurance, Limits: options.Limits,
 		ApprovalDeadline: options.ApprovalDeadline, OnDeadline: options.OnDeadline, Ended: s.ended,
 	}
 	if options.Approver != nil {

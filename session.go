@@ -224,6 +224,12 @@ func (s *Session) Records(ctx context.Context) (messages.Processes, error) {
 	return begin[messages.Processes](ctx, s, actors.ListProcesses{Records: true})
 }
 
+// Executions says what the tree of a process has executed so far, or in all if it has ended and is remembered. Subscribe to
+// messages.KindProgramExecuted for each execution.
+func (s *Session) Executions(ctx context.Context, process messages.ProcessID) (*messages.Executions, error) {
+	return begin[*messages.Executions](ctx, s, actors.ListExecutions{Process: process})
+}
+
 // UpdateEnvironment changes directory, environment, policies and limits for later commands. A directory that does not exist is an
 // error, and then nothing is changed.
 func (s *Session) UpdateEnvironment(ctx context.Context, update messages.UpdateEnvironment) error {

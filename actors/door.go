@@ -57,6 +57,7 @@ type (
 	EndOwner        = protocol.EndOwner
 	ListProcesses   = protocol.ListProcesses
 	DescribeProcess = protocol.DescribeProcess
+	ListExecutions  = protocol.ListExecutions
 	PauseYields     = protocol.PauseYields
 	ResumeYields    = protocol.ResumeYields
 	ListQuestions   = protocol.ListQuestions

@@ -29,6 +29,8 @@ import (
 //	awaits:K    from now on a program waits for input of kind K; for none without K
 //	awaits:hidden K    the same, and the system does not show it
 //	blind:N     the next N looks at it fail; all of them if N is negative
+//	run:P A     it executes program P with argument A; if it may not, it says so and will end with code 126. With & between several, at once
+//	flood:N     N executions that nobody judges
 //	listens:N   from now on a program listens on port N of 127.0.0.1; on none without N
 //	leave:N     the end of the leader, with that code; one it has started goes on
 //
@@ -48,6 +50,7 @@ type fiction struct {
 	children []*imagined
 	hanging  int           // goroutines that block forever
 	spawning int           // calls of Spawn under way
+	sees     bool          // executions
 	release  chan struct{} // closed at the end, so that they do not
 }
 
@@ -135,8 +138,12 @@ func (*fiction) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure
 	return ptyio.Enclosed(c), nil
 }
 
-func (*fiction) Can(ptyio.Launch) (messages.Enforcement, error) {
-	return messages.Enforcement{Level: messages.AssuranceIsolated}, nil
+func (f *fiction) Can(launch ptyio.Launch) (messages.Enforcement, error) {
+	e := messages.Enforcement{Level: messages.AssuranceIsolated, Executions: f.sees && launch.Executions != nil}
+	if !f.sees {
+		e.Missing = []messages.Missing{{What: messages.MissingExecutions, Why: "it is dark"}}
+	}
+	return e, nil
 }
 
 func (f *fiction) Resolver() ptyio.Resolver {
@@ -152,6 +159,9 @@ type imaginedPlace struct {
 
 func (p imaginedPlace) Program(_ context.Context, name, _, _ string) (string, error) {
 	p.machine.wrong(traits([]string{name})["resolve"])
+	if name == "make" {
+		return "/usr/bin/make", nil
+	}
 	return name, nil
 }
 
@@ -271,6 +281,19 @@ func (c *imagined) live() {
 				c.listens = []ptyio.Listener{{Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(n))}}
 			}
 			c.mu.Unlock()
+		case "run":
+			if !c.executesAll(number) {
+				exit.Status = messages.StatusExited(126)
+			}
+		case "flood":
+			batch := slices.Repeat([]ptyio.Execution{{Program: "/usr/bin/true", Argv: []string{"true"}}}, 100)
+			for range n / len(batch) {
+				c.launch.Executions.Seen(batch[:90], 10)
+			}
+		case "make all; make other": // a script
+			c.executesAll("make all")
+			c.executesAll("make other")
+			c.executesAll("make third")
 		case "exit":
 			exit.Status = messages.StatusExited(n)
 		case "denied":
@@ -314,6 +337,48 @@ func (c *imagined) live() {
 		return
 	}
 	c.end(exit, left)
+}
+
+// executesAll reports whether it may execute all of several programs.
+func (c *imagined) executesAll(text string) (all bool) {
+	commands := strings.Split(text, " & ")
+	verdicts := make(chan bool, len(commands))
+	for _, command := range commands {
+		go func() { verdicts <- c.executes(strings.Fields(command)) }()
+	}
+	all = true
+	for range commands {
+		all = <-verdicts && all
+	}
+	if !all {
+		c.say([]byte("sh: Permission denied\n"))
+	}
+	return all
+}
+
+// executes reports whether it may execute a program, which is seen or judged before.
+func (c *imagined) executes(argv []string) bool {
+	x := c.launch.Executions
+	if x == nil || !c.machine.sees {
+		return true
+	}
+	e := ptyio.Execution{PID: 7, Parent: c.pid, Program: "/usr/bin/" + argv[0], Resolved: "/usr/bin/" + argv[0], Argv: argv, Dir: c.launch.Dir}
+	if !slices.Contains(x.Names, argv[0]) {
+		x.Seen([]ptyio.Execution{e}, 0)
+		return true
+	}
+	ctx, gone := context.WithCancelCause(context.Background())
+	late := time.AfterFunc(ptyio.JudgeWait, func() { gone(ptyio.ErrJudgedLate) })
+	verdict := make(chan bool, 1)
+	go func() { verdict <- x.Judge(ctx, e, func() { late.Stop() }) }()
+	select {
+	case allowed := <-verdict:
+		return allowed
+	case <-c.killed:
+		gone(ptyio.ErrCallerGone)
+		<-verdict
+		return false
+	}
 }
 
 // hold ends without its output.

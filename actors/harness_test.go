@@ -19,6 +19,7 @@ import (
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
+	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
 	"github.com/execbus/execbus/tests/proc"
@@ -78,6 +79,7 @@ type hostOptions struct {
 	max    int
 	plan   func(policy.Request, policy.Snapshot) policy.Plan // nil: the real one
 	file   string                                            // for amendments
+	rules  *rules.Set
 	// patches are the language of patches; nil: there is none
 	patches shared.Patches
 	network func(shared.NetworkOptions) shared.Network // nil: there is none
@@ -112,7 +114,7 @@ func newHost(t testing.TB, o hostOptions) *host {
 	h := &host{t: t, system: sys, witness: seen, bus: bus.New(bus.Options{}), seam: &o.seam, dir: t.TempDir()}
 	var err error
 	h.runtime, err = StartRuntime(sys, shared.Dependencies{Bus: h.bus, Spawner: h.seam, NewNetwork: o.network, Logger: slog.New(slog.DiscardHandler),
-		MaxProcesses: o.max, MakePlan: outside(t, o.plan), AmendmentFile: o.file, Patience: o.patience, Teardown: o.teardown, Patches: o.patches})
+		MaxProcesses: o.max, MakePlan: outside(t, o.plan), AmendmentFile: o.file, Rules: o.rules, Patience: o.patience, Teardown: o.teardown, Patches: o.patches})
 	if err != nil {
 		t.Fatal(err)
 	}

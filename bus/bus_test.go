@@ -25,6 +25,7 @@ func TestFilter(t *testing.T) {
 		"notice":  messages.ExecNotice{Origin: from("a", 0, "")},
 		"input":   messages.TerminalInteraction{Origin: from("a", 1000, "x")},
 		"net":     messages.NetworkConnection{Origin: from("b", 1002, "w")},
+		"program": messages.ProgramExecuted{Origin: from("b", 1002, "w")}, // only for who names it
 	}
 	for _, c := range []struct {
 		filter Filter
@@ -34,6 +35,7 @@ func TestFilter(t *testing.T) {
 		{Filter{Kinds: []messages.EventKind{messages.KindOutputDelta}}, "gap output"},
 		{Filter{Kinds: []messages.EventKind{messages.KindTerminalInteraction}}, "gap input"},
 		{Filter{Kinds: []messages.EventKind{messages.KindNetworkConnection}}, "gap net"},
+		{Filter{Kinds: []messages.EventKind{messages.KindProgramExecuted}}, "gap program"},
 		{Filter{Kinds: []messages.EventKind{messages.KindGap}}, "gap"},
 		{Filter{Kinds: []messages.EventKind{messages.KindExecEnded, messages.KindExecNotice}}, "foreign notice other"},
 		{Filter{Processes: []messages.ProcessID{1000}}, "foreign gap input output started"},

@@ -9,7 +9,7 @@ import (
 // Filter selects events. An empty field selects everything; several values in one field select any of them; an event must
 // pass all fields. The zero Filter selects all events.
 type Filter struct {
-	// Kinds of events. KindOutputDelta and KindInteraction include KindGap: a subscriber that wants output or inputs must learn
+	// Kinds of events. A kind that is ByName comes only if it is named. KindOutputDelta and KindInteraction include KindGap: a subscriber that wants output or inputs must learn
 	// which of them are missing.
 	Kinds []messages.EventKind
 	// Sessions and Processes are where the event comes from. Process ids are unique within a session only. Process 0 selects
@@ -37,7 +37,7 @@ func (f Filter) compile() (Filter, error) {
 }
 
 func (f *Filter) matches(kind messages.EventKind, from *messages.Origin) bool {
-	return selects(f.Processes, from.Process) && selects(f.Kinds, kind) &&
+	return selects(f.Processes, from.Process) && selects(f.Kinds, kind) && (len(f.Kinds) > 0 || !kind.ByName()) &&
 		selects(f.Sessions, from.Session) && selects(f.Calls, from.Call)
 }
 

@@ -4,7 +4,7 @@ import "github.com/execbus/execbus/messages"
 
 // limits bounds a queue.
 type limits struct {
-	outputs   int // output events, inputs and connections
+	outputs   int // output events, inputs, connections and executions
 	bytes     int // bytes of those
 	lifecycle int // events that must not be lost
 	gaps      int
@@ -20,7 +20,7 @@ type queue struct {
 	limits    limits
 	lossless  bool
 	published uint64
-	outputs   ring[slot] // and inputs and connections, unless the queue is lossless
+	outputs   ring[slot] // and inputs, connections and executions, unless the queue is lossless
 	lifecycle ring[slot]
 	gaps      ring[*gap]
 	bytes     int                 // in outputs
@@ -50,10 +50,10 @@ type processKey struct {
 func (q *queue) add(p *publication) (dropped int, fits bool) {
 	q.published++
 	s := slot{number: q.published, size: p.size, event: p.event}
-	connection := p.kind == messages.KindNetworkConnection
+	numerous := p.kind == messages.KindNetworkConnection || p.kind == messages.KindProgramExecuted
 	mayGo := p.output || p.kind.Lossy() && !q.lossless
 	switch {
-	case !mayGo && connection && (q.lifecycle.count >= q.limits.lifecycle/2 || q.weight+s.size > q.limits.weight/2):
+	case !mayGo && numerous && (q.lifecycle.count >= q.limits.lifecycle/2 || q.weight+s.size > q.limits.weight/2):
 		return 1, q.lose(&s) // otherwise a command could end the subscription
 	case !mayGo:
 		return 0, q.keep(s)
@@ -137,6 +137,8 @@ func (q *queue) lose(s *slot) bool {
 		g.InputBytes += int64(e.Length)
 	case messages.NetworkConnection:
 		g.Connections++
+	case messages.ProgramExecuted:
+		g.Executions++
 	}
 	return true
 }

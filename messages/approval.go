@@ -20,7 +20,7 @@ const (
 	DecisionTimedOut           DecisionKind = "timed_out"                     // nobody answered before the deadline
 	// DecisionAborted rejects the command and stops the turn: the owner's other open questions are rejected with it, and the owner's
 	// waiting calls are cancelled, so that no further question of the turn is put. Running commands go on.
-	// About a host it also ends the process that asks.
+	// About a host or an execution it also ends the process that asks.
 	DecisionAborted DecisionKind = "abort"
 )
 
@@ -81,7 +81,7 @@ type HostQuestion struct {
 // String is "example.com:443 (https)".
 func (q HostQuestion) String() string { return hostAccess(q.Host, q.Port, q.Protocol) }
 
-// Question is put to a person about one command, one patch, or one host. Equal commands that wait share one question, unless the only subscribers that
+// Question is put to a person about one command, one patch, one host, or one execution. Equal commands that wait share one question, unless the only subscribers that
 // could answer are subscribed to single calls.
 type Question struct {
 	ID QuestionID `json:"id"`
@@ -102,6 +102,9 @@ type Question struct {
 	// Host is set if the question is about a host that a running command wants to talk to; the connection waits. Argv then is
 	// network-access and the host as a URL.
 	Host *HostQuestion `json:"host,omitempty"`
+	// Execution is set if the question is about a program that a process of a running command is about to execute; that process waits.
+	// Argv then is the program with its arguments.
+	Execution *ExecutionQuestion `json:"execution,omitempty"`
 	// OpenInput says that the command's input stays open, as a terminal's does: there is no question about later input, or about
 	// the commands that an interpreter runs because of it.
 	OpenInput bool `json:"openInput,omitempty"`
@@ -109,9 +112,11 @@ type Question struct {
 	// "the caller says" and the caller's justification, which nobody has checked, shortened if it is long.
 	Reason string `json:"reason,omitempty"`
 	// Unsandboxed says that the command, if approved, runs without a sandbox. Retry says that it has run and its sandbox stopped it.
-	Unsandboxed bool                   `json:"unsandboxed"`
-	Retry       bool                   `json:"retry,omitempty"`
-	Additional  *AdditionalPermissions `json:"additional,omitempty"`
+	Unsandboxed bool `json:"unsandboxed"`
+	// Unseen says that the session holds executions to its rules, but would not see those of this command without a sandbox.
+	Unseen     bool                   `json:"unseen,omitempty"`
+	Retry      bool                   `json:"retry,omitempty"`
+	Additional *AdditionalPermissions `json:"additional,omitempty"`
 	// Leads says, a line for each path of Additional that is not what it says, where the path leads, or that it is not known.
 	Leads []string `json:"leads,omitempty"`
 	// Environment lists the variables that the request sets, as NAME=value, escaped like Display.
@@ -152,7 +157,7 @@ type HostGrant struct {
 // String is "example.com:443 (https)".
 func (g HostGrant) String() string { return hostAccess(g.Host, g.Port, g.Protocol) }
 
-// Grant is a command that was approved for a session: equal commands are not asked about. Or it is a host that was approved.
+// Grant is a command or an execution that was approved for a session: equal ones are not asked about. Or it is a host that was approved.
 type Grant struct {
 	ID GrantID `json:"id"`
 	// Host is set if the grant is about a host.
@@ -199,6 +204,8 @@ type ApprovalResolved struct {
 	Question QuestionID `json:"question"`
 	// Host is what a question about a host was about, as HostQuestion.String has it.
 	Host string `json:"host,omitempty"`
+	// Execution is what a question about an execution was about, as Question.Display.
+	Execution string `json:"execution,omitempty"`
 	// Decision is empty if the question was withdrawn.
 	Decision DecisionKind   `json:"decision,omitempty"`
 	Source   DecisionSource `json:"source,omitempty"`

@@ -30,6 +30,7 @@ const (
 	KindToolDecision      EventKind = "tool_decision"
 
 	KindNetworkConnection EventKind = "network_connection"
+	KindProgramExecuted   EventKind = "program_executed"
 
 	KindPatchStarted EventKind = "patch_started"
 	KindPatchApplied EventKind = "patch_applied"
@@ -193,10 +194,13 @@ type CaughtUp struct {
 
 // Lossy reports whether events of the kind can be lost to a Gap.
 func (k EventKind) Lossy() bool {
-	return k == KindOutputDelta || k == KindTerminalInteraction || k == KindNetworkConnection
+	return k == KindOutputDelta || k == KindTerminalInteraction || k == KindNetworkConnection || k == KindProgramExecuted
 }
 
-// Gap stands where a slow subscriber lost output or inputs of one process, or connections of the commands of a session.
+// ByName reports whether events of the kind come only to subscriptions that name it. There can be very many of them.
+func (k EventKind) ByName() bool { return k == KindProgramExecuted }
+
+// Gap stands where a slow subscriber lost output, inputs or executions of one process, or connections of the commands of a session.
 type Gap struct {
 	Origin
 	// First is the offset of the first lost byte of output, End is the offset after the last one, and Deltas is the number of lost
@@ -209,12 +213,14 @@ type Gap struct {
 	InputBytes int64 `json:"inputBytes,omitempty"`
 	// Connections is the number of lost NetworkConnection events.
 	Connections int `json:"connections,omitempty"`
+	// Executions is the number of lost ProgramExecuted events.
+	Executions int `json:"executions,omitempty"`
 }
 
 // String is one phrase: "lost bytes 10 to 20 of output in 2 events and 3 inputs of 5 bytes".
 func (g Gap) String() string {
 	var parts []string
-	if g.Deltas > 0 || g.Inputs == 0 && g.Connections == 0 {
+	if g.Deltas > 0 || g.Inputs == 0 && g.Connections == 0 && g.Executions == 0 {
 		parts = append(parts, fmt.Sprintf("bytes %d to %d of output in %d events", g.First, g.End, g.Deltas))
 	}
 	if g.Inputs > 0 {
@@ -222,6 +228,9 @@ func (g Gap) String() string {
 	}
 	if g.Connections > 0 {
 		parts = append(parts, fmt.Sprintf("%d connections", g.Connections))
+	}
+	if g.Executions > 0 {
+		parts = append(parts, fmt.Sprintf("%d executions", g.Executions))
 	}
 	return "lost " + strings.Join(parts, " and ")
 }

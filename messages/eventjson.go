@@ -50,6 +50,7 @@ var readers = map[EventKind]func([]byte) (Event, error){
 	KindApprovalResolved:    read[ApprovalResolved],
 	KindToolDecision:        read[ToolDecision],
 	KindNetworkConnection:   read[NetworkConnection],
+	KindProgramExecuted:     read[ProgramExecuted],
 	KindPatchStarted:        read[PatchStarted],
 	KindPatchApplied:        read[PatchApplied],
 	KindPatchFailed:         read[PatchFailed],
@@ -180,6 +181,12 @@ func (e PatchApplied) MarshalJSON() ([]byte, error) {
 // MarshalJSON implements json.Marshaler.
 func (e PatchFailed) MarshalJSON() ([]byte, error) {
 	type fields PatchFailed
+	return withKind(e.Kind(), fields(e))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e ProgramExecuted) MarshalJSON() ([]byte, error) {
+	type fields ProgramExecuted
 	return withKind(e.Kind(), fields(e))
 }
 

@@ -127,6 +127,9 @@ type Result struct {
 	// BlockedHosts are the first connections that the command was not allowed to make and that no earlier result names, of equal ones
 	// one: at most MaxBlockedHosts for a process.
 	BlockedHosts []Connection `json:"blockedHosts,omitempty"`
+	// RefusedExecutions are the first executions of its tree that were refused and that no earlier result names, of equal ones one: at
+	// most MaxRefusedExecutions for a process. A refusal by a rule is no denial by the sandbox.
+	RefusedExecutions []Execution `json:"refusedExecutions,omitempty"`
 	// Patch is set if the command was a call of apply_patch and nothing else: it was applied as by ApplyPatch, and no process was started.
 	Patch *PatchResult `json:"patch,omitempty"`
 }

@@ -226,6 +226,7 @@ var events = map[messages.EventKind]messages.Event{
 	messages.KindOutputClosed:        messages.OutputClosed{Origin: somewhere},
 	messages.KindExecEnded:           messages.ExecEnded{Origin: somewhere},
 	messages.KindNetworkConnection:   messages.NetworkConnection{Origin: somewhere},
+	messages.KindProgramExecuted:     messages.ProgramExecuted{Origin: somewhere},
 	messages.KindAttemptEnded:        messages.AttemptEnded{Origin: somewhere},
 	messages.KindTerminalInteraction: messages.TerminalInteraction{Origin: somewhere},
 	messages.KindProcessWarning:      messages.ProcessWarning{Origin: somewhere},

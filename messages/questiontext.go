@@ -31,18 +31,23 @@ func (q *Question) text(most, variables int) string {
 		q.Patch.write(&b, line)
 	case q.Host != nil:
 		q.Host.write(line)
+	case q.Execution != nil:
+		q.Execution.write(line)
 	case q.Retry:
 		line("The sandbox stopped this command. Run it again without a sandbox?")
 	default:
 		line("Run this command?")
 	}
-	if q.Patch == nil && q.Host == nil {
+	if q.Patch == nil && q.Host == nil && q.Execution == nil {
 		b.WriteString("\n")
 		line("%s", q.Display)
 	}
 	b.WriteString("\n")
 	if q.Unsandboxed {
 		line("It would run without a sandbox.")
+	}
+	if q.Unseen {
+		line("Its executions are not seen then: rules cannot hold for the programs that it executes.")
 	}
 	if !q.Additional.Empty() {
 		line("Its sandbox would be wider: %s", Visible(q.Additional.String()))
@@ -52,6 +57,9 @@ func (q *Question) text(most, variables int) string {
 	}
 	if q.Host != nil {
 		q.Host.facts(line)
+	}
+	if q.Execution != nil {
+		q.Execution.facts(line)
 	}
 	line("Directory: %s", Visible(q.Dir))
 	if q.Program != "" {

@@ -67,13 +67,15 @@ type RunResult struct {
 	Aggregated []byte        `json:"aggregated"`
 	Omitted    int64         `json:"omitted,omitempty"`  // bytes of both streams that were read and not kept
 	Duration   time.Duration `json:"durationNs"`         // from the start of the program to its exit
-	Waited     time.Duration `json:"waitedNs,omitempty"` // for a person: before the start, between attempts, and about hosts, which is part of Duration
+	Waited     time.Duration `json:"waitedNs,omitempty"` // for a person: before the start, between attempts, and about hosts and executions, which is part of Duration
 	// Tree is how the command's background children ended; nil if they have not ended within RunDrain.
 	Tree   *TreeReport `json:"tree,omitempty"`
 	Denial *Denial     `json:"denial,omitempty"` // if the sandbox stopped the command
 	Limit  Limit       `json:"limit,omitempty"`  // the limit that ended the command
 	// BlockedHosts are the first connections that the command was not allowed to make, of equal ones one: at most MaxBlockedHosts.
 	BlockedHosts []Connection `json:"blockedHosts,omitempty"`
+	// RefusedExecutions are the first executions that were refused, of equal ones one: at most MaxRefusedExecutions.
+	RefusedExecutions []Execution `json:"refusedExecutions,omitempty"`
 }
 
 // NormalizeRun turns any outcome into a result: the result itself if there is one (a timeout has one), and otherwise a

@@ -69,11 +69,13 @@ type EndRecord struct {
 	Status   ExitStatus    `json:"status"`
 	Tree     TreeReport    `json:"tree"`
 	Duration time.Duration `json:"durationNs"`         // from the start of the program to the leader's exit; of several attempts, the last
-	Waited   time.Duration `json:"waitedNs,omitempty"` // for a person: before the start, between attempts, and about hosts, which is part of Duration
+	Waited   time.Duration `json:"waitedNs,omitempty"` // for a person: before the start, between attempts, and about hosts and executions, which is part of Duration
 	Detail   string        `json:"detail,omitempty"`
 	Denial   *Denial       `json:"denial,omitempty"` // with CauseSandboxDenied, and if a retry was refused
 	// BlockedHosts are the first connections that it was not allowed to make, of equal ones one: at most MaxBlockedHosts.
 	BlockedHosts []Connection `json:"blockedHosts,omitempty"`
+	// Executions is what its tree executed; nil if that was not seen.
+	Executions *Executions `json:"executions,omitempty"`
 }
 
 // String is one phrase: "exited, code(0)", "terminated by prune, signal(15)".

@@ -92,6 +92,8 @@ func TestGapSaysWhatWasLost(t *testing.T) {
 	for want, gap := range map[string]messages.Gap{
 		"lost bytes 1 to 9 of output in 2 events":                         {First: 1, End: 9, Deltas: 2},
 		"lost 3 inputs of 5 bytes":                                        {Inputs: 3, InputBytes: 5},
+		"lost 4 executions":                                               {Executions: 4},
+		"lost 2 connections and 4 executions":                             {Connections: 2, Executions: 4},
 		"lost 1 inputs of 5 bytes":                                        {Inputs: 1, InputBytes: 5},
 		"lost bytes 1 to 9 of output in 1 events and 1 inputs of 5 bytes": {First: 1, End: 9, Deltas: 1, Inputs: 1, InputBytes: 5},
 		"lost bytes 1 to 9 of output in 2 events and 1 inputs of 0 bytes": {First: 1, End: 9, Deltas: 2, Inputs: 1},

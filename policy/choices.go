@@ -16,6 +16,9 @@ func Choices(request Request, plan Plan, file string) []messages.Choice {
 	if request.Host != nil {
 		return request.Host.choices(plan, file)
 	}
+	if request.Execution != nil {
+		return request.Execution.choices()
+	}
 	choices := []messages.Choice{choice(messages.DecisionApproved, ""), choice(messages.DecisionApprovedForSession, remembered(request, plan))}
 	if len(plan.Amendment) > 0 {
 		choices = append(choices, choice(messages.DecisionApprovedWithRule, RuleRemembers(plan.Amendment, file)))

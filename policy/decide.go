@@ -9,7 +9,7 @@ import (
 	"github.com/execbus/execbus/policy/rules"
 )
 
-// MakePlan decides about one command, one patch, or one host. It is a pure function: it reads no file and starts nothing, and for equal arguments
+// MakePlan decides about one command, one patch, one host, or one execution. It is a pure function: it reads no file and starts nothing, and for equal arguments
 // it returns equal plans as long as Granted answers the same.
 func MakePlan(request Request, snapshot Snapshot) Plan {
 	if request.Patch != nil {
@@ -17,6 +17,9 @@ func MakePlan(request Request, snapshot Snapshot) Plan {
 	}
 	if request.Host != nil {
 		return planHost(request.Host, snapshot)
+	}
+	if request.Execution != nil {
+		return planExecution(request.Execution, snapshot)
 	}
 	if reason := refuse(request.CommandPolicy, snapshot.Approval); reason != "" {
 		return Plan{Decision: Reject, Reason: reason, Source: messages.DecidedByPolicy, FirstAttempt: Sandboxed, OnDenial: Return}
@@ -68,6 +71,7 @@ type maker struct {
 	rules      *rules.Set
 	strict     bool // some rule forbids or asks
 	unreadable messages.RulesUnreadable
+	executions bool // Snapshot.Executions
 	understood command.Understanding
 	commands   []invoked
 	segments   []segment // the verdict on each of the commands
@@ -102,7 +106,7 @@ const (
 func newMaker(request Request, snapshot Snapshot) maker {
 	request.Program = tidyProgram(request.Program)
 	m := maker{request: request, approval: snapshot.Approval, sandbox: snapshot.Sandbox, rules: snapshot.Rules,
-		strict: snapshot.Rules.Strict(), unreadable: snapshot.Unreadable,
+		strict: snapshot.Rules.Strict(), unreadable: snapshot.Unreadable, executions: snapshot.Executions,
 		understood: command.Understand(request.line(snapshot.TrustedShells))}
 	m.altered = request.Argv0 != "" && (len(request.Argv) == 0 || request.Argv0 != request.Argv[0]) || changes(request.Environment)
 	m.sessionDir, m.tempDir = snapshot.Dir, snapshot.TempDir
@@ -333,7 +337,7 @@ func (m *maker) decide() Plan {
 	if bypass {
 		plan.Rule = allowing.named()
 	}
-	if bypass || m.request.SandboxPermissions == messages.PermissionsRequireEscalated {
+	if bypass && !(m.executions && m.sandbox.Confined()) || m.request.SandboxPermissions == messages.PermissionsRequireEscalated {
 		plan.FirstAttempt = Unsandboxed
 	} else if m.sandbox.Confined() && m.retries() {
 		plan.OnDenial = AskTo

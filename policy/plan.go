@@ -37,6 +37,9 @@ type Request struct {
 	// Host is set if the request is no command but a connection of a running one. Argv then is what is shown of it, and Dir the
 	// directory of the command.
 	Host *Host
+	// Execution is set if the request is no command but a program that a process of a running one is about to execute; see
+	// Execution.Request.
+	Execution *Execution
 }
 
 // NotFound is the Program of a name that leads nowhere. It may lead somewhere by the time the command runs, so nothing is
@@ -56,6 +59,9 @@ type Snapshot struct {
 	TempDir string
 	// TrustedShells are absolute paths of shells besides the system's own, such as the one in the user database.
 	TrustedShells []string
+	// Executions says that the rules hold for every program that a confined command executes, when it does. An allow rule then does
+	// not lift the sandbox, without which executions are not seen.
+	Executions bool
 	// Granted reports whether a person has approved the command with this key for the session; nil: nothing is.
 	Granted func(key string) bool
 }
@@ -97,7 +103,8 @@ type Plan struct {
 	Reason string
 	// Source is what decided: a rule, the cache, or the policies.
 	Source messages.DecisionSource
-	// Rule is the rule behind the decision, as messages.ToolDecision has it; empty if none is.
+	// Rule is the rule behind the decision, as messages.ToolDecision has it; empty if none is. Of a plan about an execution it is the one
+	// that forbids or asks, as RuleText has it.
 	Rule string
 	// Unread says why rules that forbid or ask could not be applied to all that the command runs; empty if they could.
 	Unread string

@@ -122,6 +122,20 @@ func (r *Set) standsFor(path, name string) bool {
 	return command.InSystemDir(path)
 }
 
+// StrictNames are the base names of the programs about which a rule forbids or asks, sorted.
+func (r *Set) StrictNames() (names []string) {
+	if r == nil {
+		return nil
+	}
+	for first, list := range r.byFirst {
+		if slices.ContainsFunc(list, func(r *rule) bool { return r.decision != Allow }) {
+			names = append(names, filepath.Base(first))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // Strict reports whether one of the rules forbids or asks.
 func (r *Set) Strict() bool {
 	if r == nil {

@@ -217,8 +217,8 @@ func (a *approval) resolve(q *question, d messages.Decision, source messages.Dec
 	a.share() // before the verdict
 	a.finish(q, v)
 	if d.Kind == messages.DecisionAborted {
-		if host := q.first().Request.Host; host != nil && host.Runs != 0 {
-			a.ctx.Send(a.session, messages.Terminate{Process: host.Runs})
+		if process := inquirer(q.first()); process != 0 {
+			a.ctx.Send(a.session, messages.Terminate{Process: process})
 		}
 		a.abort(q, source)
 	}
@@ -315,6 +315,9 @@ func (a *approval) resolved(q *question, v protocol.Verdict) {
 	if q.Host != nil {
 		resolved.Host = q.Host.String()
 	}
+	if q.Execution != nil {
+		resolved.Execution = shared.Clip(q.Display)
+	}
 	if resolved.Decision == "" && v.Source != "" { // the plan's own answer
 		resolved.Decision = messages.DecisionDenied
 		if v.Refusal == nil {
@@ -358,7 +361,21 @@ func (a *approval) list() messages.Questions {
 	return all
 }
 
-// abort rejects the open questions of all owners of a question that a person answered with abort, and those about further hosts of the
+// inquires reports whether a running command asks.
+func inquires(c protocol.Consult) bool { return c.Request.Host != nil || c.Request.Execution != nil }
+
+// inquirer is the running command that asks; zero if none does, or if it is not known.
+func inquirer(c protocol.Consult) messages.ProcessID {
+	switch {
+	case c.Request.Host != nil:
+		return c.Request.Host.Runs
+	case c.Request.Execution != nil:
+		return c.Request.Execution.Process
+	}
+	return 0
+}
+
+// abort rejects the open questions of all owners of a question that a person answered with abort, and the further inquiries of the
 // process that this ends, and tells the session.
 func (a *approval) abort(aborted *question, source messages.DecisionSource) {
 	var owners []string
@@ -375,7 +392,7 @@ func (a *approval) abort(aborted *question, source messages.DecisionSource) {
 		kept, v := q.consults[:0:0], protocol.Verdict{Plan: q.first().Plan, Decision: d.Kind, Source: source, Refusal: refusalOf(d)}
 		var gone []protocol.Consult
 		for _, c := range q.consults {
-			if slices.Contains(owners, c.Owner) || aborted.Host != nil && c.Request.Host != nil && c.Process != 0 && c.Process == aborted.first().Process {
+			if slices.Contains(owners, c.Owner) || inquires(aborted.first()) && inquires(c) && c.Process != 0 && c.Process == aborted.first().Process {
 				gone = append(gone, c)
 			} else {
 				kept = append(kept, c)

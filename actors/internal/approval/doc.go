@@ -14,6 +14,7 @@
 // that aborts rejects all questions of the owner. The approver is code of the host: it is asked one question at a time, and if it does
 // not return, questions go on without it.
 //
-// A question about a host has an asker of its own, the connection that waits. What is approved is in the list of grants, for a process or for the
-// session, and each change of it goes to the session (HostGrants) before the verdicts that rest on it.
+// A question about a host or an execution has an asker of its own, the connection or the process that waits: it is an inquiry. What is
+// approved about hosts is in the list of grants, for a process or for the session, and each change of it goes to the session (HostGrants)
+// before the verdicts that rest on it.
 package approval

@@ -60,6 +60,9 @@ func (g *grants) add(ctx *system.Context, q *question, session bool, expires tim
 			remembers = messages.DecisionApproved
 		}
 	}
+	if x := q.first().Request.Execution; x != nil {
+		key = x.Key(true)
+	}
 	if key == "" {
 		return
 	}

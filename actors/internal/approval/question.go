@@ -53,6 +53,10 @@ func (q *question) check(d messages.Decision) error {
 	if q.Host != nil {
 		return q.checkHost(d)
 	}
+	if q.Execution != nil && d.Kind == messages.DecisionApprovedWithRule {
+		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "decide", Subject: "amendment",
+			Detail: "a rule that allows cannot outweigh the one that asks about this execution; use another answer"}
+	}
 	if d.HostRule != nil {
 		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "decide", Subject: "hostRule", Detail: "the question is about no host; leave the rule out"}
 	}
@@ -131,6 +135,11 @@ func (a *approval) ask(c protocol.Consult) messages.Question {
 	if r.Host != nil {
 		q.Host, q.Unsandboxed = r.Host.Question(c.Plan), false
 	}
+	if x := r.Execution; x != nil {
+		q.Execution, q.Unsandboxed = &messages.ExecutionQuestion{Process: x.Process, Command: x.Command, Execution: x.Execution}, false
+		q.Execution.Rule = c.Plan.Rule
+	}
+	q.Unseen = c.Snapshot.Executions && c.Snapshot.Sandbox.Confined() && plan.FirstAttempt == policy.Unsandboxed
 	if r.SandboxPermissions == messages.PermissionsWithAdditional {
 		q.Additional, q.Leads = r.AdditionalPermissions, policy.Leads(r)
 	}
@@ -180,7 +189,7 @@ func refusalOf(d messages.Decision) *messages.Error {
 // nobody is the refusal if nobody can answer; failed says why the approver does not.
 func nobody(c protocol.Consult, failed string) *messages.Error {
 	e := shared.Rejected("it needs approval, and nobody is there to ask; run a command that needs no approval")
-	if c.Request.Host != nil {
+	if inquires(c) {
 		e.Detail = "it needs approval, and nobody is there to ask"
 	}
 	if failed != "" {

@@ -29,6 +29,7 @@ type attempt struct {
 	closed     bool // no output can come any more
 	dropped    bool // the end of the output was discarded: a lossless subscription did not take it
 	treeEnded  bool
+	forbidden  bool // an execution was refused
 	tree       messages.TreeReport
 
 	early early // events that a host's own spawner has reported before the birth

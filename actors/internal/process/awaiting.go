@@ -59,7 +59,7 @@ func (p *process) releaseAsker() {
 	}
 }
 
-// askedAbout holds all clocks while a person is asked about hosts that the command wants to talk to.
+// askedAbout holds all clocks while a person is asked about hosts that the command wants to talk to, or about programs that it executes.
 func (p *process) askedAbout(open bool) {
 	if open {
 		p.asked = time.Now()

@@ -26,6 +26,7 @@ type decision struct {
 	missing  error // the program was found nowhere
 	refused  error // the spawner cannot enforce the policy or the limits
 
+	watch     watch           // what is seen of the programs that it executes
 	enclosure ptyio.Enclosure // of a session whose policy confines; nil after an error
 	widened   bool            // the enclosure is this decision's own
 }
@@ -41,6 +42,9 @@ func (d *decision) checkSandbox(spawner ptyio.Spawner) {
 	}
 	launch := d.launch
 	launch.Sandbox = d.sandbox()
+	if d.refused == nil && d.watched() {
+		d.refused = d.watch.refused
+	}
 	if d.refused == nil && (launch.Sandbox != nil || launch.Limits != messages.Limits{}) {
 		_, d.refused = spawner.Can(launch)
 	}
@@ -55,7 +59,8 @@ func (d *decision) sandbox() ptyio.Enclosure {
 }
 
 // decide makes the plan for an order. Without a machine it looks at no file, which is enough unless looks reports true.
-func decide(ctx context.Context, s *shared.Settings, o *shared.Command, machine ptyio.Resolver, plan func(policy.Request, policy.Snapshot) policy.Plan) *decision {
+func decide(ctx context.Context, s *shared.Settings, o *shared.Command, machine ptyio.Resolver, plan func(policy.Request, policy.Snapshot) policy.Plan,
+	can func(ptyio.Launch) (messages.Enforcement, error)) *decision {
 	d := &decision{snapshot: policy.Snapshot{Approval: s.Approval, Sandbox: s.Sandbox, Rules: s.Rules, Unreadable: s.Unreadable,
 		Dir: s.Dir, TempDir: shared.TempDir(s.Base)}}
 	if d.launch, d.err = launch(ctx, s, o, machine); d.err != nil {
@@ -76,8 +81,10 @@ func decide(ctx context.Context, s *shared.Settings, o *shared.Command, machine 
 		}
 		d.request.Located = locate(ctx, machine, d.request)
 	}
-	d.plan = plan(d.request, d.snapshot)
 	d.enclose(ctx, s)
+	d.watch = watchFor(s, d.enclosure, can)
+	d.snapshot.Executions = d.watch.enforces()
+	d.plan = plan(d.request, d.snapshot)
 	d.bind()
 	return d
 }

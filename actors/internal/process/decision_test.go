@@ -35,7 +35,7 @@ func TestPlansKnowWhereProgramsAre(t *testing.T) {
 		"planted":       {filepath.Join(dir, "planted"), policy.Ask},
 		"not-there-yet": {policy.NotFound, policy.Ask},
 	} {
-		got := decide(context.Background(), &s, &shared.Command{ExecCommand: messages.ExecCommand{Argv: []string{name}}}, ptyio.Local(), policy.MakePlan)
+		got := decide(context.Background(), &s, &shared.Command{ExecCommand: messages.ExecCommand{Argv: []string{name}}}, ptyio.Local(), policy.MakePlan, nil)
 		if got.err != nil || got.request.Program != want.program || got.plan.Decision != want.decision {
 			t.Errorf("%s: found at %q, %+v, %v", name, got.request.Program, got.plan, got.err)
 		}

@@ -85,7 +85,7 @@ func (s *exited) record(p *process) *messages.EndRecord {
 	case p.denial != nil:
 		record.Cause, record.Detail = messages.CauseSandboxDenied, p.denial.String()
 	}
-	record.BlockedHosts = p.blockedHosts()
+	record.BlockedHosts, record.Executions = p.blockedHosts(), p.executed.report()
 	if a.dropped {
 		record.Detail = cmp.Or(record.Detail, "the end of its output was dropped: a lossless subscription did not take it")
 	}

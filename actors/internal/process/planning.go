@@ -57,7 +57,7 @@ func (p *process) plan() func(context.Context) any {
 		if looks {
 			machine = spawner.Resolver()
 		}
-		d := decide(ctx, settings, &order, machine, plan)
+		d := decide(ctx, settings, &order, machine, plan, spawner.Can)
 		d.checkSandbox(spawner)
 		return planned{d}
 	}

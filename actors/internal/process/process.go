@@ -35,6 +35,7 @@ type process struct {
 	spooling *spooling // nil where no output goes to a file
 	outputAt time.Time // when output came last
 	run      *run      // of a run to the end; nil otherwise
+	executed executed
 	ending   ending
 
 	size      messages.Size    // of the terminal; zero without one
@@ -143,6 +144,8 @@ func (p *process) handle(message any) {
 		p.release()
 	case protocol.AskedAbout:
 		p.askedAbout(m.Open)
+	case seen:
+		p.seen(m)
 	case flushHeld:
 		p.output.Flush(m.stream)
 		p.serveReaders()

@@ -25,6 +25,8 @@ func (p *process) request(r protocol.Request) {
 		p.poll(r.Caller, m)
 	case protocol.Observe:
 		p.observe(r.Caller, m)
+	case protocol.ListExecutions:
+		p.reply(r.Caller, p.executed.list())
 	default:
 		p.control(r)
 	}

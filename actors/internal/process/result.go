@@ -21,7 +21,7 @@ func (p *process) result(c *call) *messages.Result {
 	if a := p.attempt; a != nil {
 		r.Background = a.background
 	}
-	r.Met, r.BlockedHosts = p.met(c), p.newlyBlocked()
+	r.Met, r.BlockedHosts, r.RefusedExecutions = p.met(c), p.newlyBlocked(), p.executed.news()
 	switch limit := p.reached(); {
 	case r.Running:
 	case p.ending.first != nil:

@@ -140,7 +140,8 @@ func (p *process) finishRunEarly() {
 // result is the result of a run.
 func (r *run) result(p *process) *messages.RunResult {
 	result := &messages.RunResult{Process: p.id, Status: p.status(), Lost: p.lost(), TimedOut: r.timedOut, Cancelled: r.cancelled,
-		Denial: p.denial, Limit: p.reached(), Stdout: r.stdout, Stderr: r.stderr, Omitted: r.omitted, Waited: p.waitedSoFar(), BlockedHosts: p.blockedHosts()}
+		Denial: p.denial, Limit: p.reached(), Stdout: r.stdout, Stderr: r.stderr, Omitted: r.omitted, Waited: p.waitedSoFar(), BlockedHosts: p.blockedHosts(),
+		RefusedExecutions: p.executed.refusals()}
 	if p.attempt != nil && p.attempt.exit != nil {
 		result.Duration = p.attempt.exitedAt.Sub(p.attempt.bornAt)
 		if p.attempt.over() {

@@ -98,7 +98,7 @@ func (s *running) exited(p *process, e ptyio.Exited) {
 	a.exit, a.exitedAt = &e, time.Now()
 	if !p.mayBeDenied(e) {
 		if p.decision.launch.Sandbox != nil {
-			p.denial = e.Denial
+			p.denial = p.reported(e)
 		}
 		p.advance(&exited{})
 		return
@@ -135,7 +135,7 @@ func (s *running) step(p *process) {
 // as the call that asked for the command waits: after that, a caller has seen the first one.
 func (p *process) mayBeDenied(e ptyio.Exited) bool {
 	return p.decision.launch.Sandbox != nil && e.Lost == nil && !p.ending.wanted && p.asker() != nil &&
-		(e.Denial != nil || e.Status != messages.StatusExited(0))
+		(p.reported(e) != nil || e.Status != messages.StatusExited(0))
 }
 
 // judge decides, once, whether a held back exit was caused by the sandbox.
@@ -256,11 +256,20 @@ func joined(a, b messages.TreeReport) messages.TreeReport {
 // output shows. A command that ran longer may have had effects.
 const earlyDenial = 150 * time.Millisecond
 
+// reported is the denial that the spawner reports; nil if it reports none. Where an execution was refused, a text such as "Permission
+// denied" says nothing about the sandbox.
+func (p *process) reported(e ptyio.Exited) *messages.Denial {
+	if e.Denial != nil && e.Denial.FromText && p.attempt.forbidden {
+		return nil
+	}
+	return e.Denial
+}
+
 // denialOf reports whether the sandbox of the attempt stopped it, going by the spawner or else by the kernel's report and
 // the output. Nil means that it did not.
 func (p *process) denialOf(e ptyio.Exited) *messages.Denial {
-	if e.Denial != nil {
-		return e.Denial
+	if told := p.reported(e); told != nil || p.attempt.forbidden {
+		return told
 	}
 	c, d := p.decision.launch.Sandbox.Confinement(), p.decision
 	rules := denial.RulesOf(c.Policy, c.Dir, c.TempDir, c.Additional, c.AdditionalDir)

@@ -20,6 +20,7 @@ func (p *process) startSpawning(number int) (callOff context.CancelFunc) {
 	if n := p.network(); n != nil {
 		launch.Env = n.Begin(id, launch.Env, p.settings.Base)
 	}
+	launch.Executions = p.executions()
 	born := make(chan struct{}, 1) // room for one: a child is born once
 	launch.Events = relay(sys, self, supervisor, id, number, born)
 	returned := func(child ptyio.Child, err error) {

@@ -11,10 +11,10 @@ import (
 
 // Between a process and the approval actor of its session, by way of the session, which answers for the one that crashes.
 type (
-	// Consult asks about one attempt, about a patch, or about a host.
+	// Consult asks about one attempt, about a patch, or on behalf of an Inquiry.
 	Consult struct {
 		Process  messages.ProcessID
-		Asker    Recipient // of the Verdict, for a patch or a host; nil: the process
+		Asker    Recipient // of the Verdict, for a patch or an inquiry; nil: the process
 		Request  policy.Request
 		Snapshot policy.Snapshot // with the policies; rules and grants are the approval actor's own
 		Plan     policy.Plan
@@ -51,7 +51,7 @@ type ForgetProcess struct{ Process messages.ProcessID }
 // questions come before it.
 type OwnerAborted struct{ Owner string }
 
-// Discard says that the approval actor will publish nothing about this consult. A patch, or a connection, learns that nobody answers.
+// Discard says that the approval actor will publish nothing about this consult. A patch, or an inquiry, learns that nobody answers.
 func (m Consult) Discard() {
 	m.Latch.Open()
 	if m.Asker != nil {

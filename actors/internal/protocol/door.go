@@ -24,6 +24,8 @@ type (
 	// DescribeProcess asks for one process, even if it has ended, as long as it is remembered. It is answered with a
 	// messages.ProcessInfo, or an error.
 	DescribeProcess struct{ Process messages.ProcessID }
+	// ListExecutions asks what the tree of a process has executed so far. It is answered with a *messages.Executions.
+	ListExecutions struct{ Process messages.ProcessID }
 	// PauseYields and ResumeYields stop the deadlines of all waiting calls of a session, and let them go on with the time
 	// they had left. Pauses nest. An exit still answers at once. Both are answered with Done.
 	PauseYields  struct{}

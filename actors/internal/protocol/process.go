@@ -26,8 +26,8 @@ type (
 	// Pause and Resume hold and release the clocks of all calls.
 	Pause  struct{}
 	Resume struct{}
-	// AskedAbout says that a person is asked about a host that the process wants to talk to, and when the last such question is over.
-	// Meanwhile its clocks stand still.
+	// AskedAbout says that a person is asked about a host that the process wants to talk to, or about a program that it executes, and
+	// when the last such question is over. Meanwhile its clocks stand still.
 	AskedAbout struct{ Open bool }
 	// CancelCalls cancels the waiting calls. Running processes go on.
 	CancelCalls struct{}

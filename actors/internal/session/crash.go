@@ -94,6 +94,7 @@ func (v *supervisor) leave() {
 			}
 		}
 	}
+	v.closeInquiries()
 	v.closeNetwork()
 	for _, r := range v.records.all {
 		r.output.Close()

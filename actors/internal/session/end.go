@@ -17,7 +17,7 @@ func (v *supervisor) ended(m protocol.Ended) []effect {
 		return nil
 	}
 	do := v.questions.withdraw(e)
-	v.withdrawHosts(e)
+	v.withdrawInquiries(e)
 	if e.question.open || e.asked > 0 { // the end is the last event of a process, so it waits for the verdicts
 		e.last = &m
 		return do
@@ -25,6 +25,7 @@ func (v *supervisor) ended(m protocol.Ended) []effect {
 	id, end := m.Process, m.Record
 	delete(v.entries, id)
 	v.forgetHosts(id)
+	v.forgetInquiries(id)
 	do = append(do, v.questions.leave(e)...)
 	if end == nil { // it is counted all the same
 		end = &messages.EndRecord{Cause: messages.CauseSpawnFailed, Status: messages.StatusNone()}
@@ -131,8 +132,8 @@ func (v *supervisor) serveTerminations() (do []effect) {
 	if v.closing && len(v.patches) > 0 {
 		return nil
 	}
-	if v.closing && len(v.entries) == 0 && len(v.hosts.open) > 0 { // of connections that belong to no process
-		v.withdrawHosts(nil)
+	if v.closing && len(v.entries) == 0 && len(v.inquiries.open) > 0 { // of connections that belong to no process
+		v.withdrawInquiries(nil)
 		return nil
 	}
 	if v.closing && len(v.entries) == 0 {

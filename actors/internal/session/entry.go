@@ -23,7 +23,7 @@ type entry struct {
 	slot     slot
 	teardown teardown
 	question question
-	asked    int // questions about hosts that are open
+	asked    int // inquiries that are open
 	attempt  attempt
 
 	last    *protocol.Ended    // its last message, held back until the verdict is there

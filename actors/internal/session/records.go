@@ -124,6 +124,11 @@ func (r *record) answer(message any, settings *shared.Settings) any {
 		}
 	case protocol.Observe:
 		return r.observed(m)
+	case protocol.ListExecutions:
+		if end.Executions == nil {
+			return &messages.Executions{Mode: messages.ExecutionsOff}
+		}
+		return end.Executions
 	}
 	return protocol.EndedError(id, end)
 }
@@ -161,6 +166,9 @@ func (r *record) rest(budget shared.Budget, inputErr *messages.Error) any {
 		MaxOutputTokens: budget.Tokens, MaxOutputBytes: budget.Bytes, Denial: end.Denial, InputErr: inputErr}
 	if !r.told {
 		result.BlockedHosts = end.BlockedHosts
+		if end.Executions != nil {
+			result.RefusedExecutions = end.Executions.Refusals
+		}
 	}
 	if end.Cause == messages.CauseTerminated {
 		result.Cause, result.By, result.Limit = end.Cause, end.By, end.Limit

@@ -32,6 +32,7 @@ type supervisor struct {
 	teardowns    teardowns
 	questions    questions
 	hosts        hostTable
+	inquiries    inquiries
 	approval     approvalActor
 	ids          ids
 	records      records
@@ -133,6 +134,8 @@ func (v *supervisor) handle(message any) {
 		}
 	case answer:
 		v.reply(m.call, m.reply)
+	case protocol.ListExecutions:
+		v.route(m.Process, m)
 	case protocol.DescribeProcess:
 		v.ctx.Respond(v.describe(m.Process))
 	case messages.UpdateEnvironment:
@@ -184,12 +187,12 @@ func (v *supervisor) handle(message any) {
 		v.carryOut(v.verdict(m))
 	case planOverdue:
 		v.carryOut(v.questions.overdue())
-	case hostAsked:
-		v.hostAsked(m.hostQuestion)
-	case hostUnwanted:
-		v.hostUnwanted(m.hostQuestion)
-	case hostAnswered:
-		v.carryOut(v.hostAnswered(m))
+	case protocol.Inquired:
+		v.inquired(m.Inquiry)
+	case protocol.Uninquired:
+		v.uninquired(m.Inquiry)
+	case inquiryAnswered:
+		v.carryOut(v.inquiryAnswered(m))
 	case protocol.HostGrants:
 		v.granted(m)
 	case protocol.OwnerAborted:

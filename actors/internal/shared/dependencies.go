@@ -127,6 +127,7 @@ type SessionConfig struct {
 	Approval         messages.ApprovalPolicy
 	Sandbox          messages.SandboxPolicy
 	RulesUnreadable  messages.RulesUnreadable
+	Executions       messages.ExecutionMode
 	LeastAssurance   messages.Assurance
 	Limits           messages.Limits
 	Approver         Approver      // nil: only subscribers and callers answer
@@ -139,5 +140,5 @@ type SessionConfig struct {
 
 func (c SessionConfig) Settings() Settings {
 	return Settings{Dir: c.Dir, Environment: c.Environment, Base: c.Base, noLogin: c.NoLoginShell, LongestPoll: c.LongestPoll, AnswerEarly: c.AnswerEarly, RecordRaw: c.RecordRaw,
-		outputTokens: c.OutputTokens, Approval: c.Approval, Unreadable: c.RulesUnreadable, Sandbox: c.Sandbox, Least: c.LeastAssurance, Limits: c.Limits}
+		outputTokens: c.OutputTokens, Approval: c.Approval, Unreadable: c.RulesUnreadable, Executions: c.Executions, Sandbox: c.Sandbox, Least: c.LeastAssurance, Limits: c.Limits}
 }

@@ -29,6 +29,7 @@ type Settings struct {
 	ByName       []int      // the ports of hosts to which commands connect by name
 	Rules        *rules.Set
 	Unreadable   messages.RulesUnreadable
+	Executions   messages.ExecutionMode
 
 	// The environment of commands that name no policy of their own, or why there is none; see built.
 	Env      []string
