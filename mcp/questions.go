@@ -95,7 +95,7 @@ func (c *conversation) questioned(ctx context.Context, request *sdk.CallToolRequ
 		withdraw()
 		withdraw = func() {}
 		asked, isQuestion := event.(messages.ApprovalRequested)
-		if !isQuestion || len(r.processes) > 0 && asked.Host == nil { // the call that asked for the command puts it
+		if !isQuestion || len(r.processes) > 0 && asked.Host == nil && asked.Question.Execution == nil { // the call that asked for the command puts it
 			continue
 		}
 		if request.ProtocolVersion() >= multiRound {

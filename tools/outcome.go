@@ -106,6 +106,9 @@ func notes(r *messages.Result) (all []string) {
 	for _, blocked := range r.BlockedHosts {
 		add("Note: %s", messages.Visible(blocked.String()))
 	}
+	for _, refused := range r.RefusedExecutions {
+		add("Note: %s", messages.Visible(refused.String()))
+	}
 	for _, earlier := range r.EarlierInput {
 		add("Earlier input: %s", earlier)
 	}

@@ -54,8 +54,8 @@ func configure(command, usage string, c *config, args []string, std streams, mor
 	if err := c.apply(command, *fromFlags); err != nil {
 		return nil, misused(std, err.Error(), usage), true
 	}
-	if c.asks && command == "serve" {
-		return nil, misused(std, "serve can ask nobody about hosts; set network to true or false for it", usage), true
+	if c.asks && (command == "serve" || command == "policy") {
+		return nil, misused(std, command+" can ask nobody about hosts; set network to true or false for it", usage), true
 	}
 	c.sandbox.NetworkAccess = c.sandbox.NetworkAccess || c.network
 	if len(c.hosts) > 0 || c.asks {

@@ -127,7 +127,7 @@ func (p *person) Approve(ctx context.Context, q messages.Question) (messages.Dec
 	defer stop()
 	asking := ask.Terminal{Name: "execbus", Keys: keys, Out: p.tty, Size: func() messages.Size { return ask.Size(p.tty) }, Drop: func() { ask.Drop(p.tty) },
 		Offer: []messages.DecisionKind{messages.DecisionApproved, messages.DecisionApprovedWithRule, messages.DecisionDenied}}
-	if q.Host != nil { // the command runs, and Ctrl-C ends it
+	if q.Host != nil || q.Execution != nil { // the command runs, and Ctrl-C ends it
 		asking.Offer = append(asking.Offer, messages.DecisionAborted)
 	}
 	decision, err := asking.Ask(interrupted, q)

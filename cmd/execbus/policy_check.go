@@ -17,8 +17,10 @@ func checkUsage() string {
   execbus policy check [SETTING]... [--json | --pretty] [--] COMMAND [ARGUMENT]...
 
 Shows which rule decides about a command, and why. It runs nothing and looks up no program: only the name or path as given
-counts. The rules are those of execbus run and execbus mcp, if the settings are the same.
+counts. With --executions it runs the command, in the sandbox that the settings describe and with nothing prevented, and lists
+the programs that it executes and the rule that each would meet; the command's output goes to standard error. The rules are those of execbus run and execbus mcp, if the settings are the same.
 
+  --executions                run the command, and check every program that it executes
   --json                      print JSON, and exit with 0 for every answer
   --pretty                    the same, indented
   --resolve-host-executables  accepted for scripts that give it; a path is always tried under its base name, too
@@ -32,6 +34,8 @@ The JSON is {"matchedRules":[{"prefixRuleMatch":{"matchedPrefix":[...],"decision
 "justification":"..."}}],"decision":"...","unread":"..."}; fields that do not apply are left out. There is no decision if no rule
 decides. Where rules forbid or ask and the command runs something that its text does not say, unread says why they cannot
 be applied to all of it. A person must be asked about such a command; a session that cannot ask does what it is set to do.
+With --executions it is {"programs":[{"program":"...","count":N,"rules":[{"decision":"...","matchedPrefix":[...],"place":"...",
+"count":N,"commands":["..."]}]}],"decision":"...","executions":N}, and code 0 says that no rule forbids anything or asks.
 
 ` + settingsHelp("policy") + `
 Exit codes, without --json and --pretty:
@@ -43,6 +47,7 @@ Exit codes, without --json and --pretty:
 Examples:
   execbus policy check --rules default.rules -- git push
   execbus policy check --rules default.rules --json -- bash -lc 'git status && git push' | jq -r .decision
+  execbus policy check --rules default.rules --executions -- make test
   EXECBUS_RULES=default.rules:project.rules execbus policy check -- git push
 `
 }
@@ -55,10 +60,11 @@ const undecided rules.Decision = ""
 
 // policyCheck runs "policy check".
 func policyCheck(args []string, std streams) int {
-	var c config
-	var asJSON, pretty *bool
+	c := config{sandbox: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}}
+	var asJSON, pretty, executions *bool
 	argv, code, done := configure("policy", checkUsage(), &c, args, std, func(flags *flag.FlagSet) {
 		asJSON, pretty = flags.Bool("json", false, ""), flags.Bool("pretty", false, "")
+		executions = flags.Bool("executions", false, "")
 		flags.Bool("resolve-host-executables", false, "")
 	})
 	if done {
@@ -74,6 +80,9 @@ func policyCheck(args []string, std streams) int {
 	}
 	if len(failures) > 0 {
 		return exitFailed // the answer of the other files alone may be incomplete
+	}
+	if *executions {
+		return c.printExecutions(set, argv, std, *asJSON, *pretty)
 	}
 	v := judge(set, argv)
 	if *asJSON || *pretty {

@@ -32,6 +32,7 @@ which also counts if it exits right after what it prints; 124 after --timeout; 1
 Examples:
   execbus run --sandbox read-only -- ls
   execbus run --timeout 10m --writable ../cache -- make test
+  execbus run --rules project.rules --executions enforce -- make release
   execbus run --allow-host registry.npmjs.org -- npm ci --cache .npm
   execbus run --approval untrusted --rules project.rules -- git push
   execbus run --timeout 1m --until '{"listening":8080}' --network -- npm start
@@ -254,6 +255,11 @@ func (o *order) ended(end messages.EndRecord) int {
 	}
 	for _, blocked := range end.BlockedHosts {
 		fmt.Fprintf(o.std.err, "execbus: %v%s\n", blocked, allowHost(blocked.Suggestion))
+	}
+	if end.Executions != nil {
+		for _, refused := range end.Executions.Refusals {
+			fmt.Fprintf(o.std.err, "execbus: %s\n", messages.Visible(refused.String()))
+		}
 	}
 	code, known := end.Status.Code()
 	switch {

@@ -60,6 +60,7 @@ type config struct {
 	keepsByDefault                             bool  // it is on because nothing was said
 	outputQuota, outputTotal                   int64
 	view                                       messages.View
+	executions                                 messages.ExecutionMode
 }
 
 // settings are all settings, in the order of the help.
@@ -74,21 +75,21 @@ var settings = []setting{
 			c.approval, err = messages.ParseApprovalPolicy(s)
 			return err
 		})},
-	{name: "sandbox", commands: "mcp run serve patch", value: "POLICY", initial: "workspace-write for mcp, run and patch; danger-full-access for serve, whose clients choose a sandbox for each command",
+	{name: "sandbox", commands: "mcp run serve patch policy", value: "POLICY", initial: "workspace-write for mcp, run, patch and policy; danger-full-access for serve, whose clients choose a sandbox for each command",
 		meaning: "what commands may do: read-only, workspace-write, danger-full-access, external-sandbox if something else confines them, or a policy in JSON",
 		set: one(func(c *config, s string) (err error) {
 			c.sandbox, err = messages.ParseSandboxPolicy(s)
 			return err
 		})},
-	{name: "network", commands: "mcp run serve", also: "ask", meaning: "let confined commands use the network; or, with =ask, the hosts that rules and --allow-host allow, " +
+	{name: "network", commands: "mcp run serve policy", also: "ask", meaning: "let confined commands use the network; or, with =ask, the hosts that rules and --allow-host allow, " +
 		"and those that a person allows when a command wants to talk to them. To ask takes a sandbox that isolates, and serve cannot ask", set: one(setNetwork)},
 	{name: "allow-host", commands: "mcp run", value: "HOST", several: true, spaced: true,
 		meaning: "let confined commands talk to a host and to no other that rules do not allow: a name, *.NAME, **.NAME, an address or a range, then :PORT, then /http, /https or /tcp. " +
 			"It takes a sandbox that isolates. The variable has spaces between several hosts",
 		set: setHosts},
-	{name: "writable", commands: "mcp run serve patch", value: "DIR", several: true, workspace: true, path: true, meaning: "let commands under workspace-write write below another directory",
+	{name: "writable", commands: "mcp run serve patch policy", value: "DIR", several: true, workspace: true, path: true, meaning: "let commands under workspace-write write below another directory",
 		set: func(c *config, dirs []string) error { c.writable = dirs; return nil }},
-	{name: "assurance", commands: "mcp run serve patch", value: "LEVEL", initial: "isolated where the workspace holds a protected name such as .git, confined elsewhere",
+	{name: "assurance", commands: "mcp run serve patch policy", value: "LEVEL", initial: "isolated where the workspace holds a protected name such as .git, confined elsewhere",
 		meaning: "the least to accept of the sandbox: isolated, confined or none",
 		set: one(func(c *config, s string) error {
 			c.assurance = messages.Assurance(s)
@@ -97,6 +98,16 @@ var settings = []setting{
 	{name: "rules", short: "r", commands: "mcp run policy patch", value: "FILE", several: true, path: true, initial: "execbus/rules in your configuration directory",
 		meaning: "rules that allow or forbid commands, or ask about them: a file, or a directory whose files *.rules are read",
 		set:     setRules},
+	{name: "executions", commands: "mcp run", value: "MODE", initial: "enforce, where a rule forbids or asks, a sandbox confines the command and the machine can do it; otherwise off",
+		meaning: "whether rules hold for every program that a command executes, in all its processes: enforce, report (count and publish them, and prevent nothing) or off. " +
+			"With enforce, what a rule forbids fails with \"Permission denied\", and a rule that asks leads to a question while the program waits",
+		set: one(func(c *config, s string) error {
+			c.executions = messages.ExecutionMode(s)
+			if s == "" {
+				return errors.New("it is empty; use off, report or enforce")
+			}
+			return c.executions.Check()
+		})},
 	{name: "limit", commands: "mcp run", value: "NAME=VALUE", several: true,
 		meaning: "end a command when it reaches output=BYTES, cpu=TIME, wall=TIME, memory=BYTES or processes=N; files=N bounds its open files. " +
 			"BYTES may end in K, M or G; a TIME looks like 30s",

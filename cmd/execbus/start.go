@@ -66,7 +66,7 @@ func isDir(path string) bool {
 // session returns the options of sessions.
 func (c *config) session() execbus.SessionOptions {
 	return execbus.SessionOptions{Dir: c.dir, Approval: c.approval, Sandbox: &c.sandbox, LeastAssurance: c.assurance, Limits: c.limits,
-		NoLoginShell: c.noLoginShell}
+		NoLoginShell: c.noLoginShell, Executions: c.executions}
 }
 
 // start starts a runtime. If a rule file that a setting names cannot be used, that is an error, because the file may forbid something.
