@@ -46,6 +46,14 @@ func (x *Execution) MeetsRule(set *rules.Set) (rules.Match, bool) {
 	return rules.Strictest(slices.DeleteFunc(matches, allows))
 }
 
+// MetRule is the rule that MeetsRule finds, as RuleText has it; empty if it finds none.
+func (x *Execution) MetRule(set *rules.Set) string {
+	if rule, met := x.MeetsRule(set); met {
+		return RuleText(rule)
+	}
+	return ""
+}
+
 // lines are the command lines that the execution amounts to. Programs with many names go by the one that they are given as their own. A
 // link such as git-push that leads to git is git push as well.
 func (x *Execution) lines() (all [][]string) {

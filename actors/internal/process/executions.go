@@ -13,7 +13,6 @@ import (
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
-	"github.com/execbus/execbus/policy/rules"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -145,7 +144,7 @@ func (j *judge) judge(ctx context.Context, e ptyio.Execution, hold func()) bool 
 
 // ask asks a person.
 func (j *judge) ask(ctx context.Context, request policy.Request, plan policy.Plan) protocol.Verdict {
-	v, err := protocol.Inquire(ctx, j.system, j.session, j.id, request)
+	v, err := protocol.Inquire(ctx, func(m any) { j.system.Send(j.session, m) }, j.id, request)
 	if err != nil {
 		why := "the process that was to execute it has ended"
 		if errors.Is(context.Cause(ctx), ptyio.ErrJudgedLate) {
@@ -183,24 +182,22 @@ func (j *judge) seen(all []ptyio.Execution, dropped int) {
 	m := seen{unreported: int64(dropped), tokens: j.tokens}
 	for _, e := range all {
 		x := executionOf(e)
-		if rule, met := j.meets(x); met {
-			x.Rule = policy.RuleText(rule)
-		}
+		x.Rule = j.meets(x)
 		m.batch = append(m.batch, shortened(x))
 	}
 	j.system.Send(j.process, m)
 }
 
-// meets finds the rule that an execution would meet where none is judged.
-func (j *judge) meets(x messages.Execution) (rules.Match, bool) {
+// meets is the rule that an execution would meet where none is judged.
+func (j *judge) meets(x messages.Execution) string {
 	names := []string{x.Program, x.Resolved}
 	if len(x.Argv) > 0 {
 		names = append(names, x.Argv[0])
 	}
 	if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(j.names, filepath.Base(name)) }) {
-		return rules.Match{}, false
+		return ""
 	}
-	return (&policy.Execution{Execution: x}).MeetsRule(j.snapshot.Rules)
+	return (&policy.Execution{Execution: x}).MetRule(j.snapshot.Rules)
 }
 
 // miss counts executions of which the process is not told.

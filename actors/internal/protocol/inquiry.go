@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/actors/internal/shared"
-	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 )
@@ -25,17 +24,17 @@ type (
 	Uninquired struct{ *Inquiry }
 )
 
-// Inquire puts a question to a session, and waits for the verdict. The end of its context withdraws the question; the error is then that
+// Inquire puts a question to a session, to which send sends, and waits for the verdict. The end of its context withdraws the question; the error is then that
 // of the context.
-func Inquire(ctx context.Context, sys *system.System, session *system.PID, process messages.ProcessID, request policy.Request) (Verdict, error) {
+func Inquire(ctx context.Context, send func(message any), process messages.ProcessID, request policy.Request) (Verdict, error) {
 	q := &Inquiry{Process: process, Request: request, reply: make(chan Verdict, 1)}
 	q.until, _ = ctx.Deadline()
-	sys.Send(session, Inquired{q})
+	send(Inquired{q})
 	select {
 	case v := <-q.reply:
 		return v, nil
 	case <-ctx.Done():
-		sys.Send(session, Uninquired{q})
+		send(Uninquired{q})
 		return Verdict{}, ctx.Err()
 	}
 }

@@ -90,7 +90,7 @@ func (v *supervisor) closeNetwork() {
 func askAboutHost(sys *system.System, session *system.PID) func(context.Context, hosts.Request) error {
 	return func(ctx context.Context, r hosts.Request) error {
 		about := &policy.Host{Request: r}
-		v, err := protocol.Inquire(ctx, sys, session, r.Process, policy.Request{Argv: about.Argv(), Host: about})
+		v, err := protocol.Inquire(ctx, func(m any) { sys.Send(session, m) }, r.Process, policy.Request{Argv: about.Argv(), Host: about})
 		if err == nil && v.Refusal != nil {
 			err = errors.New(v.Refusal.Detail)
 		}
