@@ -144,6 +144,15 @@
 // connection, and further ones of the process to that host, port and protocol without a question; a grant for the session or a rule outweighs
 // that. After 32 refusals to one process nobody is asked for it. Abort ends the process, too. [Session.Revoke] closes what it had allowed before it returns. Package network says who asks.
 //
+// SessionOptions.Executions says whether the rules that forbid or ask hold for every program that a confined command executes, in all its
+// processes, when it does: see messages.ExecutionMode. By default they do, where there are such rules and the machine can do it. What a rule
+// forbids fails with "Permission denied"; where a rule asks, the process that executes waits, and Question.Execution says who executes
+// what, inside of which command. Equal executions of a process share a question. Approved lets it run once, approved for the session every
+// equal one; denied is remembered for the process, and after 32 of them nobody is asked for it. Abort ends the command. A program that the approved
+// command names itself is not asked about again. Result.RefusedExecutions names program and rule; a refusal is no denial by the sandbox, and no
+// second attempt follows. [Session.Executions] and the record count what was executed; messages.ProgramExecuted tells each. Package policy says
+// which rule an execution meets, and what that does not see.
+//
 // SessionOptions.LeastAssurance says how much of a sandbox policy must be enforced; package sandbox says what can be.
 // [Session.UpdateEnvironment] changes the policies for later commands.
 //
@@ -303,6 +312,9 @@
 // That a command is confined: unless SessionOptions.Sandbox has a policy, it runs with all rights of the host.
 //
 // That a command does no more than was approved: a plan looks at the words of a command, not at what the program does with them.
+//
+// That rules about executions hold for a program that sets out to deceive: it can change its arguments after they were judged, and execute a
+// copy under another name.
 //
 // That arguments are quoted or expanded: Argv goes to the program as it is, Script to the shell as it is.
 //

@@ -119,6 +119,20 @@
 // machine, its links, its cloud and private networks, are never asked about. An approval covers one host, port and protocol: for the process until
 // it ends, or for the session. A rule is offered, unless a rule asks, which no other outweighs.
 //
+// # Executions
+//
+// A program that a process of a running command is about to execute ([Execution]) meets the prompt and forbidden rules, and no others; allow rules and what is
+// known about programs have no say. It counts under three names, and the strictest rule decides: the path as it was written, the file that it
+// leads to, and the name that it is given as its own. A link such as git-push that leads to git is also git push. Options of git, docker,
+// podman and kubectl before the subcommand are skipped. What a shell or a wrapper is told to run is judged when that executes it.
+// A prompt rule asks under every policy but never, and granular without rules, where the execution is refused; no rule is offered, because none
+// outweighs one that asks. A prompt rule does not ask again about a command that the command line itself has, in these words and with the program that
+// the name led to. An execution that cannot be read is refused. An approval for the session covers the same program, written and
+// resolved, with the same arguments in the same directory. Under [Snapshot.Executions] an allow rule does not lift the sandbox.
+//
+// Not seen are builtins of shells, the interpreter that a file names behind #!, the program that ld.so is told to run, a copy under another name, and what runs
+// without a sandbox. Rules hold for programs that do not set out to deceive; the sandbox holds for all.
+//
 // Package command, below this one, knows programs and the commands that a script consists of. Package rules reads rule
 // files. Package hosts decides about hosts on the network. The command execbus policy check says which rule decides.
 //
@@ -164,8 +178,8 @@
 //     so no running process has to end for it.
 //   - The actor that asks is replaced once if it crashes, without the approvals for the session, and an ExecNotice says so.
 //   - The program that was looked at for the plan is the one that runs, even if PATH changes meanwhile. A command whose
-//     program was not found is not asked about and does not run. The content of programs, and the programs that they and
-//     scripts start in turn, are not looked at again.
+//     program was not found is not asked about and does not run. The content of programs is not looked at again, and the
+//     programs that they and scripts start in turn are, only where executions are seen.
 //
 // # What you must not assume
 //
@@ -175,7 +189,7 @@
 // That rules see everything. They match words. They do not see what a program does with its arguments, its configuration,
 // or a file that changed since the approval. A forbidden rule does not match a command that a script puts together from
 // expansions, or that a program runs which nobody here knows: such a command is unreadable, or not noticed at all. What is typed
-// into a shell that runs already meets no rule. To forbid something for certain, confine the command.
+// into a shell that runs already meets no rule, unless its executions are seen. To forbid something for certain, confine the command.
 //
 // That a name in a script is the program you know. [Request] says where it led at the time of the lookup, in the PATH
 // that the host gives to commands. The start files of a login shell may change PATH, and a symbolic link may change as
