@@ -98,7 +98,7 @@ func TestTheEndOfAProcessWaitsForItsQuestionAboutAHost(t *testing.T) {
 	if err := <-answer; err == nil || err.Error() != "its process has ended" {
 		t.Error(err)
 	}
-	probe.Expect[messages.ExecEnded](s.events, patience, nil)
+	probe.ExpectInOrder(s.events, patience, probe.A[messages.ApprovalResolved](nil), probe.A[messages.ExecEnded](nil))
 	if resolved := probe.Of[messages.ApprovalResolved](s.events, nil); len(resolved) != 1 {
 		t.Errorf("%d questions were over when the process had ended", len(resolved))
 	}

@@ -411,3 +411,39 @@ func TestRunNamesWhatWouldAllowACommit(t *testing.T) {
 	s.expect(`the sandbox denied write .*/\.git/.*; this would allow it: write .*/\.git\r\n`)
 	s.expect(`again 0\r\nfirst\r\n`)
 }
+
+// A command may ask about a host before the event of its start has come: its question must not be shown on a raw terminal, where a line
+// does not begin at the left, and whose keys would be the command's.
+func TestKeysAreNotPassedOnWhileAQuestionStands(t *testing.T) {
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = slave.Close(), master.Close() }()
+	modes := func() term.State {
+		state, err := term.GetState(int(slave.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *state
+	}
+	before := modes()
+	caller := &terminal{fd: int(slave.Fd()), in: slave, before: &before}
+	resume := caller.pause()
+	caller.pass()
+	if modes() != before {
+		t.Error("the terminal is raw while a question stands")
+	}
+	resume()
+	if raw := modes(); raw == before {
+		t.Error("no key is passed on behind the question")
+	}
+	caller.pause()()
+	if modes() == before {
+		t.Error("no key is passed on behind the second question")
+	}
+	caller.detach()
+	if modes() != before {
+		t.Error("the terminal is raw in the end")
+	}
+}

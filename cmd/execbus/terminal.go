@@ -43,11 +43,12 @@ func attach(std streams) *terminal {
 	return t
 }
 
-// pass lets keys through unchanged.
+// pass lets keys through unchanged, when no question is open any more.
 func (t *terminal) pass() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.over {
+	t.raw = true
+	if t.paused == nil && !t.over {
 		_, err := term.MakeRaw(t.fd)
 		t.raw = err == nil
 	}

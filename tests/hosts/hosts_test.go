@@ -130,6 +130,10 @@ func withC(t *testing.T) []string {
 	return []string{"CGO_ENABLED=1", "GOFLAGS=-mod=mod -ldflags=-w"} // debugging information would take long to link
 }
 
+// pureGo are the tags without which a static program could not look up users and hosts. The shared library has them too, because then both
+// are linked from the same compiled packages.
+const pureGo = "-tags=netgo,osusergo"
+
 // playing runs a host, and checks after its end that nothing of it is left.
 func playing(t *testing.T, env []string, words ...string) string {
 	t.Helper()
@@ -296,7 +300,7 @@ func TestHostsHoweverTheyAreBuilt(t *testing.T) {
 	}{
 		{"with the race detector", true, []string{"-race", "."}},
 		{"with coverage", false, []string{"-cover", "."}},
-		{"as a static PIE", true, []string{"-buildmode=pie", "-tags=netgo,osusergo", "-ldflags=-w -linkmode=external -extldflags=-static-pie", "."}},
+		{"as a static PIE", true, []string{"-buildmode=pie", pureGo, "-ldflags=-w -linkmode=external -extldflags=-static-pie", "."}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -318,7 +322,7 @@ func TestHostsOfTheGoTool(t *testing.T) {
 
 func TestAHostInsideOfAnotherProgramHasNoWarden(t *testing.T) {
 	t.Parallel()
-	library := build(t, withC(t), "-buildmode=c-shared", "./shared")
+	library := build(t, withC(t), "-buildmode=c-shared", pureGo, "./shared")
 	program := filepath.Join(tool(t), "program")
 	if out, err := inModule(t, nil, "gcc", "-x", "c", "-o", program, "program.c.txt", "-ldl"); err != nil {
 		t.Fatalf("%v %s", err, out)
