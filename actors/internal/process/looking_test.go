@@ -92,3 +92,39 @@ func TestOutputDoesNotMakeLooksCostMore(t *testing.T) {
 		t.Errorf("%d looks of a millisecond each in a second, want about %d", looks, share)
 	}
 }
+
+// Looks that were not made give no more credit than there is at first.
+func TestCreditForLooksIsBounded(t *testing.T) {
+	now := time.Now()
+	const lasts, cost = 200 * time.Millisecond, 4 * time.Millisecond
+	fresh := looksIn(looking{since: now}, lasts, cost, 1)
+	if rested := looksIn(looking{since: now, paid: now.Add(-time.Minute)}, lasts, cost, 1); rested > fresh {
+		t.Errorf("%d looks after a minute without one, and %d at first", rested, fresh)
+	}
+}
+
+// What looks at a crowd have cost does not put off those that come after the crowd for longer than a second.
+func TestDebtForLooksIsBounded(t *testing.T) {
+	now := time.Now()
+	l := looking{}
+	for range 100 {
+		l.pay(now, maxCost, 10*crowd)
+	}
+	l.since = now.Add(longestInCrowd + firstLook)
+	if wait := l.next(l.since, 1).Sub(l.since); wait > firstLook {
+		t.Errorf("the first look is after %s", wait)
+	}
+}
+
+// A look that had to wait for a processor makes the next ones hardly rarer; one that costs less counts at once.
+func TestOneLateLookCostsLittle(t *testing.T) {
+	const before = 80 * time.Microsecond
+	for took, want := range map[time.Duration]time.Duration{maxCost: 90 * time.Microsecond, before / 2: before / 2} {
+		if got := costOf(before, took); got != want {
+			t.Errorf("%s after %s: %s, want %s", took, before, got, want)
+		}
+	}
+	if got := costOf(0, time.Minute); got != maxCost {
+		t.Errorf("the first takes a minute: %s", got)
+	}
+}

@@ -2,7 +2,9 @@ package procs
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"runtime"
 	"testing"
 )
 
@@ -19,5 +21,32 @@ func TestFilesAreReadWhole(t *testing.T) {
 				t.Errorf("%s with a buffer of %d bytes: %d bytes of %d, %v", path, room, len(got), len(want), err)
 			}
 		}
+	}
+}
+
+// A small file costs one read: the kernel has said that it is the whole by returning less than there is room for.
+func TestASmallFileIsReadOnce(t *testing.T) {
+	reads := func() (n int) {
+		text, err := os.ReadFile("/proc/thread-self/io")
+		if err != nil {
+			t.Skip("skipped: the system does not count the reads of a thread: ", err)
+		}
+		if _, err := fmt.Sscanf(string(text[bytes.Index(text, []byte("syscr:")):]), "syscr: %d", &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	const times = 100
+	var room [512]byte
+	before := reads()
+	for range times {
+		if _, err := ReadFile("/proc/self/stat", room[:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := reads() - before; n < times || n > times+10 { // those of the counts are in it
+		t.Errorf("%d reads of %d files", n, times)
 	}
 }
