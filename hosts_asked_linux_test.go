@@ -706,6 +706,7 @@ func TestConnectionsWithoutACredential(t *testing.T) {
 
 // While a person is asked, the clocks of the process stand still, and those of others do not.
 func TestClocksStandStillWhileAHostIsAskedAbout(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	questions, answer := make(chan messages.Question, 1), make(chan messages.DecisionKind)
 	session := asking(t, internet(t, execbus.Options{}), by(execbus.ApproverFunc(func(ctx context.Context, q messages.Question) (messages.Decision, error) {
 		questions <- q

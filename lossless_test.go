@@ -11,6 +11,7 @@ import (
 
 // A lossless subscriber that does not read may hold back its process, but nobody's wish to end it.
 func TestAnUnreadLosslessSubscriptionCannotPreventTheEnd(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	session := newSession(t, execbus.SessionOptions{})
 	unread := watch(t, session, execbus.Watch{Lossless: true})
 	_ = unread // never read

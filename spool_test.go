@@ -257,6 +257,7 @@ func (b blocked) Close() error { return nil }
 // A disk that does not answer, or is full, costs a process its file, once, with a notice; its output goes on, other processes notice nothing,
 // and what can still be read is said.
 func TestADiskThatFailsCostsAFileAndNothingElse(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	until := make(chan struct{})
 	for name, disk := range map[string]func() (spool.Storage, error){
 		"blocked": func() (spool.Storage, error) { return blocked{until}, nil },

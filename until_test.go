@@ -105,6 +105,7 @@ func TestTheEchoOfInputIsNoMatch(t *testing.T) {
 }
 
 func TestACallEndsWhenNoMoreOutputComes(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	session := openSession(t, onWarden(), execbus.SessionOptions{})
 	for name, until := range map[string]*messages.Until{
 		"quiet":        {Quiet: 300 * time.Millisecond},
