@@ -231,6 +231,16 @@
 // The network namespace belongs to the policy and is shared; see internal/isolate. The direct spawner isolates nothing, and
 // Options.WithoutNamespaces keeps a warden from doing it.
 //
+// # Executions
+//
+// Launch.Executions has each execve and execveat of a tree seen before it happens. It takes a warden and Linux 5.19; Can says whether they are
+// seen (Enforcement.Executions), or among Missing why not. Each birth sets a filter that reports them to a listener in the warden, which
+// no other process has: when the warden dies, executions that wait fail with ENOSYS, as later ones do, and the tree ends as
+// described above. The warden reads who executes what, lets most pass by itself, and asks the host about those that are named. See
+// internal/executions, and ptyio.Executions for the bounds. Without a sandbox this happens only if Executions.Unconfined says so, because it
+// takes no_new_privs, with which sudo and other set-uid programs get no rights. A program in the tree that wants such a listener itself, as
+// another execbus or a container runtime does, gets EBUSY.
+//
 // # Limits
 //
 // A tree that reaches one of its limits is ended, and its leader's exit names the limit. Output and wall time are counted
@@ -254,6 +264,10 @@
 // # What you must not assume
 //
 // That an inherited file stays in non-blocking mode. A file that a child gets is put into blocking mode, as os/exec does.
+//
+// That a judged execution is what the kernel executes, if a program sets out to deceive: other threads can change what was read. Nor that what
+// is no execution is judged: builtins of shells, the interpreter in a script's first line, a program as an argument of ld.so, and copies
+// under other names. The sandbox holds for all of them.
 //
 // That a process which is not confined cannot escape on purpose. Trees are not sandboxes; the bounds of marks above say how
 // a process can hide its tree.

@@ -25,7 +25,7 @@ var probed = sync.OnceValue(func() Probed {
 	case unconfinable() == nil:
 		p.Level = messages.AssuranceConfined
 	}
-	p.Mechanisms = append(p.Mechanisms, probeHosts(p.Mechanisms[0]))
+	p.Mechanisms = append(p.Mechanisms, probeHosts(p.Mechanisms[0]), probeExecutions())
 	for _, limit := range []struct {
 		limit    messages.Limit
 		enforces string
@@ -69,6 +69,15 @@ func probeHosts(namespaces Mechanism) Mechanism {
 		m.Why, m.Change = "the kernel refuses it: "+err.Error(), "let programs make network namespaces"
 	} else {
 		m.Works = true
+	}
+	return m
+}
+
+// probeExecutions tries what rules about programs take that hold for everything which a command executes.
+func probeExecutions() Mechanism {
+	m := Mechanism{Name: "seccomp listener", Enforces: "rules for the programs that commands execute", Why: unseeable()}
+	if m.Works = m.Why == ""; !m.Works {
+		m.Change = "use Linux 5.19 or newer, outside of other such sandboxes, with kernel.yama.ptrace_scope at most 1"
 	}
 	return m
 }

@@ -40,6 +40,10 @@
 // patch-3: a patch that changes three small files by Session.ApplyPatch, confined, in turn with os.WriteFile for each of them. The program
 // that reads and writes is started for each patch, and the contents are on the disk before they are in place.
 //
+// executed-*: confined commands whose executions are seen, in turn with those whose are not ("bare"): 1,000 times /bin/true in the loop of a
+// shell, with names among which it is, and which the host allows, and with others; and "go build" of a package from scratch. executed-beside is the first loop with other names, beside a tree that executes as fast as it can: in turn one whose
+// executions are seen, and one whose are not.
+//
 // ask: a call of Session.Read for the last byte of a cat that waits.
 //
 // hold-ups: how long a call waits for what other actors do: round trips of echo-session, and calls like those of ask, on one

@@ -44,16 +44,22 @@ func (f *Filter) Listener(child *birth.Child) int {
 }
 
 const (
-	// readWait is how long it may take to read one execution. The caller's memory may be a file that nobody brings, and a
-	// directory on the way may lie in a file system that does not answer.
-	readWait = time.Second
-	// maxHung bounds the goroutines of a tree that read beyond that. While there are so many, no execution of the tree is read.
+	// maxHung bounds the goroutines of a tree that read for too long. While there are so many, no execution of the tree is read.
 	maxHung = 4
-	// lookEvery is the time between two looks at what waits. There are none while nothing does.
-	lookEvery = 100 * time.Millisecond
 	// maxBatchBytes bounds the bytes of a batch of reports.
 	maxBatchBytes = 256 << 10
 )
+
+// waits are the times of a watch; tests have shorter ones.
+type waits struct {
+	// read is how long it may take to read one execution. The caller's memory may be a file that nobody brings, and a directory on the
+	// way may lie in a file system that does not answer.
+	read  time.Duration
+	judge time.Duration // how long an answer may take, unless it is held
+	look  time.Duration // between two looks at what waits; there are none while nothing does
+}
+
+var defaultWaits = waits{read: time.Second, judge: JudgeWait, look: 100 * time.Millisecond}
 
 // Watch sees the executions of one tree. It is safe for concurrent use.
 type Watch struct {
@@ -62,6 +68,7 @@ type Watch struct {
 	wanted Wanted
 	names  map[string]struct{}
 	to     To
+	waits  waits
 
 	// mu guards the fields below, which the goroutine that reads, the looks and the answers share. The answers come on the thread that
 	// spawns, which must not wait.
@@ -104,9 +111,15 @@ type reading struct {
 
 // Start watches with a listener, which it takes over, until the tree is gone or Close.
 func Start(listener int, wanted Wanted, to To) *Watch {
+	w := newWatch(listener, wanted, to, defaultWaits)
+	go w.serve()
+	return w
+}
+
+func newWatch(listener int, wanted Wanted, to To, waits waits) *Watch {
 	_ = unix.SetNonblock(listener, true) // only then NewFile gives it to Go's poller; the kernel does not look at it
 	wakeHere(listener)
-	w := &Watch{file: os.NewFile(uintptr(listener), "executions"), wanted: wanted, names: make(map[string]struct{}, len(wanted.Names)), to: to,
+	w := &Watch{file: os.NewFile(uintptr(listener), "executions"), wanted: wanted, names: make(map[string]struct{}, len(wanted.Names)), to: to, waits: waits,
 		asked: map[uint64]*question{}}
 	w.wanted.Names = nil
 	w.wake.L = &w.mu
@@ -114,7 +127,6 @@ func Start(listener int, wanted Wanted, to To) *Watch {
 		w.names[strings.Clone(name)] = struct{}{} // it is a part of the whole request
 	}
 	w.raw, _ = w.file.SyscallConn()
-	go w.serve()
 	return w
 }
 
@@ -195,7 +207,7 @@ func (w *Watch) ask(n notification, e Execution) {
 		w.mu.Unlock()
 		return
 	}
-	q.until = time.Now().Add(JudgeWait)
+	q.until = time.Now().Add(w.waits.judge)
 	w.asked[n.id], w.bytes = q, w.bytes+q.bytes
 	w.look()
 	w.mu.Unlock()
@@ -280,7 +292,7 @@ func (w *Watch) look() {
 	w.busy = true
 	if !w.looks {
 		w.looks = true
-		time.AfterFunc(lookEvery, w.lookAgain)
+		time.AfterFunc(w.waits.look, w.lookAgain)
 	}
 }
 
@@ -290,7 +302,7 @@ func (w *Watch) lookAgain() {
 	var gone, late []uint64
 	w.mu.Lock()
 	hanging := w.reading
-	if hanging != nil && now.Sub(hanging.since) >= readWait {
+	if hanging != nil && now.Sub(hanging.since) >= w.waits.read {
 		hanging.late, w.reading = true, nil
 		w.hung++
 	} else {
@@ -314,7 +326,7 @@ func (w *Watch) lookAgain() {
 	w.busy, w.looks = false, again
 	w.mu.Unlock()
 	if again {
-		time.AfterFunc(lookEvery, w.lookAgain)
+		time.AfterFunc(w.waits.look, w.lookAgain)
 	}
 	for _, number := range late {
 		w.respond(number, unix.EACCES)

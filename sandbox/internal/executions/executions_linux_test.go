@@ -1,0 +1,198 @@
+package executions
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/execbus/execbus/sandbox/internal/birth"
+)
+
+// TestMain executes something from memory that nobody brings, if it is told to.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "absent" {
+		absent()
+	}
+	os.Exit(m.Run())
+}
+
+// absent executes a path in a page that waits for userfaultfd, in some threads, and then a path that is there.
+func absent() {
+	fd, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC, 0, 0)
+	if errno != 0 {
+		os.Exit(77)
+	}
+	api := struct{ api, features, ioctls uint64 }{api: 0xaa}
+	page, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(page)))
+	region := struct{ start, length, mode, ioctls uint64 }{start: uint64(at), length: uint64(len(page)), mode: 1}
+	_, _, failed := unix.Syscall(unix.SYS_IOCTL, fd, 0xc018aa3f, uintptr(unsafe.Pointer(&api)))
+	_, _, refused := unix.Syscall(unix.SYS_IOCTL, fd, 0xc020aa00, uintptr(unsafe.Pointer(&region)))
+	if err != nil || failed != 0 || refused != 0 {
+		os.Exit(77)
+	}
+	var all sync.WaitGroup
+	for range maxHung + 1 {
+		all.Go(func() {
+			runtime.LockOSThread()
+			if _, _, errno := unix.Syscall(unix.SYS_EXECVE, at, 0, 0); errno != unix.EACCES {
+				os.Exit(1)
+			}
+		})
+	}
+	all.Wait()
+	if err := syscall.Exec("/bin/true", nil, nil); err != unix.EACCES { // nothing is read any more
+		os.Exit(2)
+	}
+	os.Exit(0)
+}
+
+// watched starts a program whose executions are watched. It returns how the program exits.
+func watched(t *testing.T, wanted Wanted, waits waits, to func(*Watch) To, argv ...string) (w *Watch, exit func() int) {
+	t.Helper()
+	filter, err := NewFilter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := argv[0]
+	steps := slices.Concat(filter.Steps, birth.FewFiles([]int{-1, 2, 2}), []birth.Step{birth.Execve(path, argv, []string{"PATH=/usr/bin:/bin"}).Showing(filter.Secret)})
+	child, err := birth.Begin(steps)
+	if err == nil {
+		err = child.Wait()
+	}
+	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		t.Skipf("skipped: no listener here: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	listener := filter.Listener(child)
+	child.Release()
+	w = newWatch(listener, wanted, To{}, waits)
+	w.to = to(w)
+	go w.serve()
+	return w, func() int {
+		var status unix.WaitStatus
+		for {
+			if _, err := unix.Wait4(child.PID, &status, 0, nil); err != unix.EINTR {
+				break
+			}
+		}
+		_ = unix.Close(child.PIDFD)
+		w.Close()
+		return status.ExitStatus()
+	}
+}
+
+func TestAnExecutionWaitsForItsJudgeUntilItIsLateUnlessItIsHeld(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		withdrawn := make(chan bool, 1)
+		short := waits{read: time.Minute, judge: 50 * time.Millisecond, look: 10 * time.Millisecond}
+		_, exit := watched(t, Wanted{Names: []string{"true"}, Judge: true}, short, func(w *Watch) To {
+			return To{
+				Ask: func(number uint64, e Execution) {
+					if e.Program != "/bin/true" || e.Unread != "" {
+						t.Errorf("%+v", e)
+					}
+					if held {
+						w.Hold(number)
+						time.AfterFunc(5*short.judge, func() { w.Answer(number, true) })
+					}
+				},
+				Withdrawn: func(_ uint64, late bool) { withdrawn <- late },
+			}
+		}, "/bin/sh", "-c", "/bin/true")
+		code := exit()
+		if held && (code != 0 || len(withdrawn) > 0) {
+			t.Errorf("held: exit code %d, %d withdrawn", code, len(withdrawn))
+		} else if !held && (code != 126 || !<-withdrawn) {
+			t.Errorf("exit code %d", code)
+		}
+	}
+}
+
+func TestAfterTheEndOfTheWatchExecutionsFail(t *testing.T) {
+	w, exit := watched(t, Wanted{}, defaultWaits, func(*Watch) To { return To{} }, "/bin/sh", "-c", "while /bin/true; do :; done; exit 7")
+	w.Close()
+	if code := exit(); code != 7 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestMemoryThatNobodyBringsStopsItsTreeOnly(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var unread []string
+	short := waits{read: 50 * time.Millisecond, judge: time.Minute, look: 10 * time.Millisecond}
+	_, exit := watched(t, Wanted{Names: []string{"git"}, Judge: true}, short, func(w *Watch) To {
+		return To{Ask: func(number uint64, e Execution) {
+			mu.Lock()
+			unread = append(unread, e.Unread)
+			mu.Unlock()
+			w.Answer(number, false)
+		}}
+	}, self, "absent")
+	switch code := exit(); {
+	case code == 77:
+		t.Skip("skipped: no userfaultfd here")
+	case code != 0:
+		t.Errorf("exit code %d", code)
+	}
+	if len(unread) != maxHung+2 || slices.ContainsFunc(unread, func(why string) bool { return why == "" }) {
+		t.Errorf("%q", unread)
+	}
+}
+
+func TestThePathOfAProgramIsFollowedAsTheKernelDoes(t *testing.T) {
+	dir := t.TempDir()
+	for link, to := range map[string]string{"a": "/usr/bin", "b": "a/../bin", "self": "/proc/self/exe", "loop": "loop", "up": "../../../../../../../../usr"} {
+		if err := os.Symlink(to, dir+"/"+link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/file", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(dir + "/file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	c := &caller{proc: "/proc/self"}
+	name := func(path string) string { return strings.ReplaceAll(path, "DIR", dir) }
+	for _, test := range []struct {
+		path, leads string
+		err         error
+	}{
+		{"DIR/a/env", "/usr/bin/env", nil}, {"DIR/./b//env", "/usr/bin/env", nil}, {"DIR/up/bin/env", "/usr/bin/env", nil},
+		{"/proc/self/exe", self, nil}, {"DIR/self", self, nil}, {"/proc/thread-self/exe", self, nil}, {"/../../usr/bin/env", "/usr/bin/env", nil},
+		{"/dev/fd/" + strconv.Itoa(int(file.Fd())), "DIR/file", nil}, {"DIR/loop", "", unix.ELOOP}, {"DIR/none", "", unix.ENOENT}, {"DIR/file/x", "", unix.ENOTDIR},
+		{"/proc/self/root/usr/bin/env", "/usr/bin/env", nil}, {"/", "/", nil}, {strings.Repeat("/.", maxNames+1), "", errLong},
+	} {
+		if got, err := c.resolve(unix.AT_FDCWD, name(test.path)); got != name(test.leads) || err != test.err {
+			t.Errorf("%.60s leads to %q, %v", test.path, got, err)
+		}
+	}
+	for _, base := range []int{unix.AT_FDCWD, int(file.Fd())} {
+		got, err := c.resolve(base, "x")
+		if base == unix.AT_FDCWD && err != unix.ENOENT || base != unix.AT_FDCWD && err != unix.ENOTDIR {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+}
