@@ -134,6 +134,12 @@
 //   - Descriptors: one for each terminal, or each pipe. When a terminal begins to flood it has two for a moment.
 //   - Threads: at most half as many as there are processors wait for floods to fill their batches.
 //
+// # Executions
+//
+// Launch.Executions has a spawner show what the programs of a tree execute, before it happens. Executions.Judge says whether it may happen;
+// it is also for what a script, a build or a shell does that was started long before. A spawner that cannot do this starts the launch all the
+// same, and says so: a host that demands it asks Spawner.Can first, and refuses a launch without Enforcement.Executions.
+//
 // # What you must not assume
 //
 // That taken bytes were read: a terminal that no process has open takes everything and keeps nothing.
@@ -159,6 +165,8 @@
 //
 // That nobody waits for input because nobody was found: see the spawner. An event loop that watches its input in line mode, or on a pipe, may
 // have stopped reading it, and is marked as a guess.
+//
+// That an execution which was judged is the one that happens, if a program sets out to deceive: see package sandbox.
 //
 // That macOS behaves like Linux at the end of a terminal's output: these statements are tested on Linux.
 package ptyio

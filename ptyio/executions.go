@@ -38,7 +38,7 @@ type Executions struct {
 	Names []string
 	All   bool
 	// Judge says whether an execution may happen; one that may not fails with EACCES in the caller, which waits meanwhile. Each call has
-	// a goroutine of its own. At most MaxJudged executions of a tree, and MaxJudgedBytes of arguments, are judged at once; more wait.
+	// a goroutine of its own, and may come before Spawn has returned. At most MaxJudged executions of a tree, and MaxJudgedBytes of arguments, are judged at once; more wait.
 	// ctx ends when the caller is gone or the tree ends (ErrCallerGone), and after JudgeWait (ErrJudgedLate) unless hold was called before:
 	// that is for a question to a person. What Judge returns after that means nothing.
 	Judge func(ctx context.Context, e Execution, hold func()) (allow bool)

@@ -382,10 +382,14 @@ func (s *spawner) Close() error {
 // Can implements ptyio.Spawner. The server answered when it looked up the confinement. Only a start shows whether it can enforce the
 // limits.
 func (s *spawner) Can(launch ptyio.Launch) (messages.Enforcement, error) {
+	enforced := messages.Enforcement{Level: messages.AssuranceNone}
 	if e, ours := launch.Sandbox.(enclosure); ours {
-		return e.enforced, s.refuses(launch)
+		enforced = e.enforced
 	}
-	return messages.Enforcement{Level: messages.AssuranceNone}, s.refuses(launch)
+	if launch.Executions != nil {
+		enforced = ptyio.Unseen(enforced, "a server shows no other machine what its programs execute")
+	}
+	return enforced, s.refuses(launch)
 }
 
 // confined reports whether a launch must not run without a sandbox.

@@ -15,6 +15,8 @@
 //	wire.Outbox      carries the request; package warden is the other side
 //	process.serve    reads the replies: started or failed, exited, ended
 //
+// Between start and end it also passes executions on to those who judge them, each in a goroutine; the warden bounds their number.
+//
 // A warden that dies is buried: what has the marks of its trees is killed, and each leader's end is reported. While a warden has leaders,
 // it is looked at once a second: one that a command has stopped is continued, and one that is stopped again and again is killed. A warden
 // that does not read for ten seconds counts as dead.

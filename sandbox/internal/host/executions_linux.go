@@ -20,9 +20,10 @@ func (p *process) executions(reply wire.Reply) bool {
 	}
 	p.mu.Lock()
 	l := p.leaders[reply.ID]
+	gone := l == nil || l.abandoned || l.spec.Executions == nil
 	p.mu.Unlock()
 	switch {
-	case l == nil || l.spec.Executions == nil: // its tree has ended
+	case gone: // its tree has ended, or will
 	case reply.Execution != nil:
 		l.judge(reply.Execution.Number, ptyio.Execution(reply.Execution.Execution))
 	case reply.Withdrawn != nil && reply.Withdrawn.Late:

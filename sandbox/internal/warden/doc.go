@@ -11,6 +11,9 @@
 // means that the host is gone, and the warden ends everything. Descriptor 4 is a pidfd of the host. It reports the host's death even
 // if a forked copy of the host holds the socket open.
 //
+// Where the executions of a tree are to be seen, its birth leaves a listener in this process and nowhere else; see internal/executions. What
+// is asked about goes to the host, and the answer comes back among the requests.
+//
 // A warden to which nothing has happened for a quarter of a second gives back the memory of its program's files and of Go's heap, if
 // that is much, and ends threads that have no leaders left. What it needs of the files again comes back from the page cache.
 //
