@@ -233,12 +233,22 @@
 // OutputClosed when no more output can come. A command that was not allowed or could not be started has no ExecStarted, and
 // one that was refused as malformed has no events. TerminalInteraction reports input when it was taken, with
 // its length and, where that may be kept, its bytes: never what a terminal does not show, see messages.TerminalInteraction. TerminalResized
-// reports each new size of a terminal. AttemptEnded and another ToolDecision come before a second attempt.
+// reports each new size of a terminal, and ProcessSignaled each signal that was sent. AttemptEnded and another ToolDecision come before a second attempt.
 //
 // A subscriber that does not read never slows a process: it loses the oldest output and inputs and finds a Gap in
 // their place. With [Watch.Lossless] it loses nothing, and the process waits for it. A subscription with too many other unread
 // events ends with an error that names it; see [Watch.Name]. TryNext returns an event that is already there and does not wait. A
 // subscription ends with its session, after the queued events; Close drops those, and End lets them be read. See package bus.
+//
+// # The audit log
+//
+// With [Options].Audit a runtime records decisions, starts, inputs by their length and digest, signals, questions and answers, patches, connections
+// and ends in a file. Each line has the digest of the line before, and "execbus audit verify" says whether any was changed, removed or cut
+// off. Package audit says what a line has. Confined commands cannot change the file where they are isolated, or where it is outside
+// of what they can write; they can read it. While the file cannot be written, [AuditOptions].OnFull decides: with audit.Stop calls that would
+// begin a command, a run or a patch are refused with an error that matches messages.ErrAuditFailed, and with audit.Drop events are dropped
+// and counted. A slow disk holds up no process. AuditAnchored events, of no session, have the number of lines and the last digest: keep them
+// elsewhere, and nobody can write the log anew. Shutdown closes the log; an error says that its end is missing.
 //
 // # Endings
 //

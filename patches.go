@@ -24,7 +24,7 @@ import (
 // event has the state of each. A context that ends cancels a patch that is not being written yet; one that is being written is finished.
 // Package patch describes the language, and package patch/writer what holds when files are written.
 func (s *Session) ApplyPatch(ctx context.Context, apply messages.ApplyPatch) (*messages.PatchResult, error) {
-	return begin[*messages.PatchResult](ctx, s, apply)
+	return beginNew[*messages.PatchResult](ctx, s, apply)
 }
 
 // IsPatch reports whether Exec takes a command for a patch. Of such a command only the text, the directories, the justification, the owner and

@@ -51,7 +51,7 @@ func (s *Session) Start(ctx context.Context, command messages.ExecCommand) (*Pro
 	if err != nil {
 		return nil, err
 	}
-	started, err := begin[*messages.Result](ctx, s, actors.StartCommand{ExecCommand: messages.Clone(command)})
+	started, err := beginNew[*messages.Result](ctx, s, actors.StartCommand{ExecCommand: messages.Clone(command)})
 	if err != nil {
 		events.Close()
 		s.endUnclaimed(err)

@@ -69,6 +69,8 @@ type Options struct {
 	AmendmentFile string
 	// Spool keeps all output of processes in files. Without a Spool.Dir the middle of a long output cannot be read again.
 	Spool SpoolOptions
+	// Audit records what happens in a file. Without an Audit.File nothing does.
+	Audit AuditOptions
 	// MeterProvider and TracerProvider are OpenTelemetry's; nil means its global ones. No label carries an id, an
 	// argument or a path. Another goroutine calls them, under the rules of Logger.
 	MeterProvider  metric.MeterProvider
@@ -116,12 +118,13 @@ type Runtime struct {
 	ruleErrors []error
 
 	spools  spools
+	audit   *auditor       // nil: nothing is recorded
 	program string         // for commands that may talk to named hosts
 	proxies sync.WaitGroup // what the networks of sessions still do
 
 	freeing sync.Once
 	freed   chan struct{} // closed when the spawner has ended, with spawnerErr
-	// spawnerErr is the error of the spawner's Close.
+	// spawnerErr is the error of the spawner's Close, or of the end of the audit log.
 	spawnerErr error
 }
 
@@ -134,6 +137,7 @@ func Start(options Options) (*Runtime, error) {
 	}
 	r := &Runtime{freed: make(chan struct{}), patience: options.patience, logs: hostcode.NewQueue(), metrics: hostcode.NewQueue()}
 	if err := r.start(options); err != nil {
+		err = errors.Join(err, r.audit.end())
 		hostcode.CloseAll(r.patience.flush, r.logs, r.metrics)
 		return nil, err
 	}
@@ -159,6 +163,9 @@ func (r *Runtime) start(options Options) error {
 	r.around.Spools = r.spools
 	if dir := r.spools.Dir(); dir != "" {
 		r.around.Protected = append(r.around.Protected, dir)
+	}
+	if err := r.startAudit(options.Audit); err != nil {
+		return err
 	}
 	started := make(chan error, 1)
 	if r.around.Spawner != nil {
@@ -327,6 +334,7 @@ func (r *Runtime) Shutdown(ctx context.Context) error {
 			r.spawnerErr = closeSpawner(r.around.Spawner)
 			r.proxies.Wait()
 			r.spools.Close()
+			r.spawnerErr = errors.Join(r.spawnerErr, r.audit.end())
 			r.around.Bus.Close()
 			hostcode.CloseAll(r.patience.flush, r.logs, r.metrics)
 		}()

@@ -56,6 +56,17 @@ func begin[T any](ctx context.Context, s *Session, message any) (T, error) {
 	return ask[T](ctx, s, message)
 }
 
+// beginNew is begin for requests with which something new begins. It must not without an audit log that can be written, if the host says so.
+func beginNew[T any](ctx context.Context, s *Session, message any) (T, error) {
+	if s != nil {
+		if err := s.runtime.audit.admit(); err != nil {
+			var none T
+			return none, err
+		}
+	}
+	return begin[T](ctx, s, message)
+}
+
 // ask sends a request, which must share no memory with the caller's, and waits for its one answer. If the context ends, the
 // call is cancelled, and that answers it: with its result if that was decided already, and otherwise with ErrCancelled.
 func ask[T any](ctx context.Context, s *Session, message any) (T, error) {
@@ -115,7 +126,7 @@ func (s *Session) Exec(ctx context.Context, command messages.ExecCommand) (*mess
 	if is {
 		return s.execPatch(ctx, command, found)
 	}
-	result, err := begin[*messages.Result](ctx, s, messages.Clone(command))
+	result, err := beginNew[*messages.Result](ctx, s, messages.Clone(command))
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +136,7 @@ func (s *Session) Exec(ctx context.Context, command messages.ExecCommand) (*mess
 // Run runs a command to its end, with stdout and stderr apart. A timeout is a result, not an error. A context that ends
 // cancels the command: SIGTERM, a short grace, SIGKILL; the result says so. messages.NormalizeRun turns an error into a result.
 func (s *Session) Run(ctx context.Context, command messages.RunCommand) (*messages.RunResult, error) {
-	return begin[*messages.RunResult](ctx, s, messages.Clone(command))
+	return beginNew[*messages.RunResult](ctx, s, messages.Clone(command))
 }
 
 // Write sends input to a process and waits for output, or, with UntilTaken, until the process has taken the input. If ctx

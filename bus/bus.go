@@ -164,7 +164,7 @@ func (b *Bus) remove(ended ...*Subscription) {
 }
 
 // Listening reports whether an event of that kind and origin would reach a subscription that names the kind in its Filter. A
-// subscription that takes every kind does not count. The answer holds only for the moment of the call.
+// subscription that takes every kind does not count, nor does one of an observer. The answer holds only for the moment of the call.
 func (b *Bus) Listening(kind messages.EventKind, from messages.Origin) bool {
 	d := b.directory.Load()
 	if d == nil {
@@ -172,7 +172,7 @@ func (b *Bus) Listening(kind messages.EventKind, from messages.Origin) bool {
 	}
 	for _, list := range d.candidates(from.Session) {
 		for _, s := range list {
-			if slices.Contains(s.filter.Kinds, kind) && s.filter.matches(kind, &from) && !s.ended.Load() {
+			if !s.looks && slices.Contains(s.filter.Kinds, kind) && s.filter.matches(kind, &from) && !s.ended.Load() {
 				return true
 			}
 		}

@@ -406,6 +406,23 @@ func TestSubscribeErrors(t *testing.T) {
 	subscribe(t, b, Filter{}, SubscribeOptions{})
 }
 
+func TestAnObserverAnswersNothing(t *testing.T) {
+	b := New(Options{})
+	defer b.Close()
+	sub, err := b.Subscribe(Filter{Kinds: []messages.EventKind{messages.KindApprovalRequested}}, SubscribeOptions{Observer: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	if b.Listening(messages.KindApprovalRequested, messages.Origin{}) {
+		t.Error("an observer counts as one that answers")
+	}
+	b.Publish(messages.ApprovalRequested{})
+	if event, ok, err := sub.TryNext(); !ok || err != nil || event.Kind() != messages.KindApprovalRequested {
+		t.Error(event, err)
+	}
+}
+
 func TestListeningCountsWhoNamesTheKind(t *testing.T) {
 	b := newBus(t)
 	const kind = messages.KindApprovalRequested

@@ -74,7 +74,7 @@
 //
 // [Bus.Listening] tells a publisher that needs an answer whether any subscription asks for such events by their kind. Only a
 // subscription that names the kind counts. A subscription that takes every kind, to log events or to show them, promises no
-// answer.
+// answer, and neither does one with SubscribeOptions.Observer.
 //
 // # Ending
 //

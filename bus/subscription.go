@@ -34,6 +34,8 @@ type SubscribeOptions struct {
 	// process wait. The bounds above then apply only to output that is published without a credit, and inputs count as
 	// lifecycle events.
 	Lossless bool
+	// Observer says that the subscriber answers nothing: Bus.Listening does not count it, whatever kinds it names.
+	Observer bool
 }
 
 func (o SubscribeOptions) withDefaults() (SubscribeOptions, error) {
@@ -73,6 +75,7 @@ type Subscription struct {
 	bus    *Bus
 	name   string
 	filter Filter
+	looks  bool // it is an observer's
 	listed bool // in the directory; belongs to the holder of the bus's lock
 
 	// A publisher holds this lock for the few instructions that put one event into the queue. A message would not do: an
@@ -91,7 +94,7 @@ type Subscription struct {
 
 func newSubscription(b *Bus, f Filter, o SubscribeOptions) *Subscription {
 	return &Subscription{
-		bus: b, name: o.Name, filter: f,
+		bus: b, name: o.Name, filter: f, looks: o.Observer,
 		queue: queue{
 			limits:   limits{outputs: o.Outputs, bytes: o.OutputBytes, lifecycle: MaxLifecycle, gaps: MaxGaps, weight: MaxWeight},
 			lossless: o.Lossless,

@@ -154,7 +154,7 @@ type ProcessSignaled struct {
 	Tree   bool   `json:"tree,omitempty"`
 }
 
-// AuditAnchored is published when an audit log has been written to its disk. Whoever keeps it, elsewhere, can tell later whether the log still
+// AuditAnchored is published when an audit log has been written to its disk. A host that keeps it elsewhere can tell later whether the log still
 // has these lines, unchanged. It belongs to no session.
 type AuditAnchored struct {
 	Origin

@@ -7,6 +7,7 @@
 //	execbus connect github.com 22                             connect through a proxy: a ProxyCommand for ssh
 //	execbus doctor                                            show what can be enforced on this machine
 //	execbus policy check --rules default.rules -- git push    show which rule decides about a command, and why
+//	execbus audit verify audit.jsonl                          say whether an audit log was changed; also audit show, audit grep
 //	execbus warden                                            print the path of this program, for Options.Warden
 //	execbus version                                           print the version
 //
@@ -46,6 +47,9 @@ var commands = []subcommand{
 	{"connect", "connect to a host through a proxy, for ssh", connect},
 	{"doctor", "show what can be enforced on this machine, and what to change", doctor},
 	{"policy check", "show which rule decides about a command, and why", policyCheck},
+	{"audit verify", "say whether an audit log is complete, or was changed", auditVerify},
+	{"audit show", "print an audit log", auditShow},
+	{"audit grep", "print lines of an audit log", auditGrep},
 	{"warden", "print the path of this program, for Options.Warden", wardenPath},
 	{"version", "print the version", version},
 }
@@ -98,13 +102,16 @@ func usage() string {
 
 // unknownCommand explains an unknown command and suggests a similar one. The first word identifies a command of two words.
 func unknownCommand(words []string) string {
-	var names []string
+	var names, longer []string
 	for _, c := range commands {
 		first, _, more := strings.Cut(c.name, " ")
 		if more && first == words[0] {
-			return fmt.Sprintf("%s has only one command: %s", first, c.name)
+			longer = append(longer, c.name)
 		}
 		names = append(names, first)
+	}
+	if len(longer) > 0 {
+		return fmt.Sprintf("%q is no command; use %s", strings.Join(words[:min(len(words), 2)], " "), strings.Join(longer, ", "))
 	}
 	return fmt.Sprintf("there is no command %q%s", words[0], didYouMean(words[0], "", names))
 }

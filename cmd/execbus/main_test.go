@@ -38,7 +38,8 @@ func TestWrongWordsGetASuggestion(t *testing.T) {
 	for _, test := range []struct{ line, says string }{
 		{"polcy check", `there is no command "polcy"; did you mean policy?`},
 		{"nonsense", "there is no command \"nonsense\"\n"},
-		{"policy chek", "policy has only one command: policy check"},
+		{"policy chek", `"policy chek" is no command; use policy check`},
+		{"audit", `"audit" is no command; use audit verify, audit show, audit grep`},
 		{"--vresion", "there is no flag --vresion; did you mean --version?"},
 		{"policy check --jsn x", "there is no flag --jsn; did you mean --json?"},
 		{"policy check --nothing-like-it x", "there is no flag --nothing-like-it\n"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/execserver"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/hosts"
@@ -61,6 +62,7 @@ type config struct {
 	outputQuota, outputTotal                   int64
 	view                                       messages.View
 	executions                                 messages.ExecutionMode
+	audit                                      execbus.AuditOptions
 }
 
 // settings are all settings, in the order of the help.
@@ -139,6 +141,12 @@ var settings = []setting{
 		set:     one(func(c *config, value string) error { return setQuota(&c.outputQuota, value) })},
 	{name: "output-total", commands: "mcp run", value: "BYTES", initial: "8G", meaning: "how much is kept of the output of all commands; the oldest gives way",
 		set: one(func(c *config, value string) error { return setQuota(&c.outputTotal, value) })},
+	{name: "audit", commands: "mcp run", value: "FILE", path: true,
+		meaning: "record decisions, starts, inputs by their length, signals, answers, patches, connections and ends in a file, in which every change is found: see execbus audit. " +
+			"One program at a time writes it. Commands cannot change it where they are isolated, or where it is outside of the workspace",
+		set: one(func(c *config, s string) error { c.audit.File = s; return nil })},
+	{name: "audit-full", commands: "mcp run", value: "MODE", initial: "stop",
+		meaning: "what happens while that file cannot be written: stop lets nothing new begin, drop counts what is not recorded", set: one(setAuditFull)},
 	{name: "view", commands: "mcp", value: "FORM", initial: "text",
 		meaning: "how answers show output, where a call does not say it: raw, the bytes as they came; text, without escape sequences and with progress bars in their last " +
 			"state, or the screen of a full-screen program; or screen, that of the terminal",

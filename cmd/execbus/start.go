@@ -80,7 +80,7 @@ func (c *config) start(std streams) (*execbus.Runtime, error) {
 	if err != nil {
 		self = "" // the one in PATH
 	}
-	options := execbus.Options{Rules: all, AmendmentFile: amendments, Program: self, Spool: c.spool()}
+	options := execbus.Options{Rules: all, AmendmentFile: amendments, Program: self, Spool: c.spool(), Audit: c.audit}
 	rt, err := execbus.Start(options)
 	if known, is := errors.AsType[*messages.Error](err); is && strings.HasPrefix(known.Subject, "Spool.") && c.keepsByDefault {
 		fmt.Fprintln(std.err, "execbus: only the newest output of commands is kept, because there is no place for all of it:", messages.Visible(err.Error()))

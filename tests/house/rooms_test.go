@@ -37,6 +37,7 @@ var rooms = map[string][]string{
 
 	"network": {"messages", "policy/hosts"},
 	"spool":   {"messages"},
+	"audit":   {"messages"},
 	"view":    {"messages"},
 
 	// Each actor has a room of its own, which knows the others by their messages.
@@ -56,7 +57,7 @@ var rooms = map[string][]string{
 		"actors/internal/protocol", "actors/internal/output", "actors/internal/shared", "actors/internal/system"},
 	"actors": {"messages", "ptyio", "actors/internal/output", "actors/internal/session", "actors/internal/patching", "actors/internal/rulebook",
 		"actors/internal/protocol", "actors/internal/shared", "actors/internal/system"},
-	root:           {"messages", "bus", "ptyio", "sandbox", "policy", "policy/hosts", "policy/rules", "network", "patch", "patch/writer", "spool", "view", "actors", "internal"},
+	root:           {"messages", "bus", "ptyio", "sandbox", "policy", "policy/hosts", "policy/rules", "network", "patch", "patch/writer", "spool", "audit", "view", "actors", "internal"},
 	"internal":     {},
 	"tools":        {root, "messages"},
 	"mcp":          {root, "messages", "bus", "tools", "internal"},

@@ -1,0 +1,270 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// sample is a log of three runs, and its head.
+func sample(t testing.TB) (text, side []byte) {
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	for range 3 {
+		l, err := Open(Options{File: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 5 {
+			l.Append(started(n))
+			l.Append(typed("text"))
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if side, err = os.ReadFile(file + HeadSuffix); err != nil {
+		t.Fatal(err)
+	}
+	return text, side
+}
+
+// changed is a log in which one thing is not as it was, and the first line that is not.
+func changed(t *rapid.T, text []byte) (_ []byte, line int) {
+	all := bytes.SplitAfter(text, []byte{'\n'})
+	all = all[:len(all)-1]
+	i := rapid.IntRange(0, len(all)-1).Draw(t, "line")
+	switch rapid.SampledFrom([]string{"change", "remove", "insert", "repeat", "swap", "cut", "cut within", "byte"}).Draw(t, "how") {
+	case "change":
+		all[i] = bytes.Replace(all[i], []byte(`"kind":"`), []byte(`"kind":"x`), 1)
+	case "remove":
+		all = slices.Delete(all, i, i+1)
+	case "insert":
+		all = slices.Insert(all, i, []byte(`{"n":1,"prev":"","event":{"kind":"exec_started"}}`+"\n"))
+	case "repeat":
+		all = slices.Insert(all, i, all[i])
+		i++
+	case "swap":
+		i = max(i, 1)
+		all[i-1], all[i] = all[i], all[i-1]
+		i--
+	case "cut":
+		all = all[:i]
+	case "cut within":
+		all = append(all[:i:i], all[i][:rapid.IntRange(1, len(all[i])-1).Draw(t, "at")])
+	case "byte":
+		all[i] = slices.Clone(all[i])
+		all[i][rapid.IntRange(0, len(all[i])-1).Draw(t, "at")] ^= rapid.ByteRange(1, 255).Draw(t, "bits")
+	}
+	return bytes.Join(all, nil), i + 1
+}
+
+// TestEveryChangeIsFound, and where it is: at the line, or at the next one, which has its digest.
+func TestEveryChangeIsFound(t *testing.T) {
+	text, side := sample(t)
+	h, err := readHead(side)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Verify(bytes.NewReader(text), nil, h.AuditHead); err != nil || r.State != Complete || r.Runs != 3 || r.Head.Lines != 36 {
+		t.Fatal(r, err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		other, line := changed(t, text)
+		if bytes.Equal(other, text) {
+			return
+		}
+		r, err := Verify(bytes.NewReader(other), nil, h.AuditHead)
+		if err != nil || r.State != Broken {
+			t.Fatal(r, err)
+		}
+		if at := r.Broken.Line; at != int64(line) && at != int64(line)+1 {
+			t.Fatalf("line %d was changed: %v", line, r)
+		}
+		if offset := r.Broken.Offset; offset > int64(len(other)) || offset > 0 && other[offset-1] != '\n' {
+			t.Fatal("there is no line at", offset)
+		}
+	})
+}
+
+// TestALogThatWasWrittenAnew has right digests everywhere, but not the head that was kept. Without one nobody can tell.
+func TestALogThatWasWrittenAnew(t *testing.T) {
+	text, side := sample(t)
+	h, _ := readHead(side)
+	var p place
+	n := 0
+	if _, err := Verify(bytes.NewReader(text), func(l Line) error {
+		if n++; n != 4 {
+			p.line(slices.Clone(l.Event))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Verify(bytes.NewReader(p.pending), nil); err != nil || r.State != Complete {
+		t.Fatal(r, err)
+	}
+	if r, err := Verify(bytes.NewReader(p.pending), nil, h.AuditHead); err != nil || r.State != Broken {
+		t.Fatal(r, err)
+	}
+}
+
+func TestAFileWithoutAHead(t *testing.T) {
+	text, side := sample(t)
+	for name, c := range map[string]struct {
+		text, side []byte
+		want       State
+	}{
+		"as it was":        {text, side, Complete},
+		"no head":          {text, nil, Broken},
+		"no text":          {text, []byte(" "), Broken},
+		"another text":     {text, []byte("hello"), Broken},
+		"a head of no log": {text, []byte(`{"lines":1,"digest":"","bytes":1,"log":"x"}`), Broken},
+		"another log":      {text, bytes.Replace(side, []byte(`"log":"`), []byte(`"log":"x`), 1), Broken},
+		"nothing":          {nil, nil, NotClosed},
+		"only the head":    {nil, side, Broken},
+	} {
+		file := filepath.Join(t.TempDir(), "a")
+		err := os.WriteFile(file, c.text, 0o600)
+		if err == nil && c.side != nil {
+			err = os.WriteFile(file+HeadSuffix, c.side, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := VerifyFile(file, nil); err != nil || r.State != c.want {
+			t.Errorf("%s: %v %v, want %s", name, r, err, c.want)
+		}
+	}
+	if _, err := VerifyFile(filepath.Join(t.TempDir(), "none"), nil); !os.IsNotExist(err) {
+		t.Error(err)
+	}
+}
+
+// endless is a line without an end. It counts what was read.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	e.read += len(p)
+	return len(p), nil
+}
+
+func TestALineWithoutAnEndIsNotRead(t *testing.T) {
+	var in endless
+	if r, err := Verify(&in, nil); err != nil || r.State != Broken || in.read > 2*maxRead {
+		t.Error(r, err, in.read)
+	}
+}
+
+// TestMemoryIsThatOfALine: a longer log needs no more of it.
+func TestMemoryIsThatOfALine(t *testing.T) {
+	var p place
+	p.own(&Opened{Run: 1})
+	for n := range 20_000 {
+		p.add(queued{event: started(n)})
+	}
+	short := bytes.LastIndexByte(p.pending[:len(p.pending)/20], '\n') + 1
+	largest := func(text []byte) (n int) {
+		if _, err := Verify(bytes.NewReader(text), func(l Line) error { n = max(n, cap(l.Raw)); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if one, other := largest(p.pending[:short]), largest(p.pending); one > maxRead || other > maxRead {
+		t.Errorf("a line keeps %d and %d bytes alive", one, other)
+	}
+}
+
+// TestEachKindOfEventIsConsidered: a new one is in the log, or in this list with a reason.
+func TestEachKindOfEventIsConsidered(t *testing.T) {
+	without := []string{
+		"KindOutputDelta", "KindExecExited", "KindOutputClosed", // output has no lines; ExecEnded has the status
+		"KindCaughtUp",       // is never on the bus
+		"KindProcessWarning", // nothing has happened
+		"KindAuditAnchored",  // is about the log itself
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), "../messages/event.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, is := n.(*ast.ValueSpec)
+		if !is || len(spec.Values) != 1 || !strings.HasPrefix(spec.Names[0].Name, "Kind") {
+			return true
+		}
+		literal, is := spec.Values[0].(*ast.BasicLit)
+		if !is {
+			return true
+		}
+		found++
+		kind, _ := strconv.Unquote(literal.Value)
+		if slices.Contains(Kinds(), messages.EventKind(kind)) == slices.Contains(without, spec.Names[0].Name) {
+			t.Errorf("%s: decide whether it is in the audit log", spec.Names[0].Name)
+		}
+		return true
+	})
+	if found < len(Kinds())+len(without) {
+		t.Errorf("only %d kinds were found", found)
+	}
+}
+
+func TestPlainTextIsTheSameValue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := rapid.StringOf(rapid.RuneFrom([]rune("<>&\\u0036cea\"\x00 é\u2028"))).Draw(t, "in")
+		encoded, _ := json.Marshal(map[string]string{in: in})
+		shown := plain(encoded)
+		var out map[string]string
+		if err := json.Unmarshal(shown, &out); err != nil || !reflect.DeepEqual(out, map[string]string{in: in}) {
+			t.Fatalf("%q became %s: %v", in, shown, err)
+		}
+		if bytes.ContainsAny([]byte(in), "<>&") && bytes.Count(shown, []byte("<")) != 2*strings.Count(in, "<") {
+			t.Fatalf("%q became %s", in, shown)
+		}
+	})
+}
+
+// FuzzVerify: whatever a log has, it is read to where it is broken, and nothing but what was written is complete.
+func FuzzVerify(f *testing.F) {
+	text, side := sample(f)
+	h, _ := readHead(side)
+	f.Add(text, side)
+	f.Add(text[:len(text)/2], side)
+	f.Add([]byte("{\"n\":1,\"prev\":\"\",\"event\":{\"kind\":\"audit_opened\",\"run\":1}}\n"), []byte("{}"))
+	f.Fuzz(func(t *testing.T, other, otherSide []byte) {
+		var read int64
+		r, err := Verify(bytes.NewReader(other), func(l Line) error {
+			if read++; l.N != read || !json.Valid(l.Event) {
+				t.Fatal(l.N, read)
+			}
+			return nil
+		}, h.AuditHead)
+		if err != nil || r.State == Complete && !bytes.Equal(other, text) || r.Head.Lines != read || (r.State == Broken) != (r.Broken != nil) || r.String() == "" {
+			t.Fatal(r, err)
+		}
+		if h, err := readHead(otherSide); err == nil && h.Log != "" {
+			if again, err := readHead(h.text()); err != nil || again != h {
+				t.Fatal(again, err)
+			}
+		}
+	})
+}
