@@ -20,7 +20,7 @@
 //	{"n":7,"prev":"3a5c…","event":{"kind":"process_signaled","session":"…","process":1000,"at":"…","signal":"SIGINT"}}
 //
 // Kinds lists the events: every decision with the command, its reason and its rule; starts and attempts with what is enforced for them;
-// inputs, signals, new sizes of terminals; questions, and who answered them; patches with the digests of their files, connections to hosts,
+// inputs, signals, new sizes of terminals; questions, and who answered them; patches with the digests of their files, connections to hosts, executions where they are seen,
 // notices, and ends. Three kinds are the log's own: audit_opened and audit_closed begin and end the time for which one host has the log,
 // which is called a run, and audit_dropped stands where events are missing.
 //
@@ -55,7 +55,7 @@
 //
 // # Bounds
 //
-// 65,536 events of together 16 MiB wait for the disk, and 512 KiB of lines. A line has at most 256 KiB: of a larger event it has the first
+// 65,536 events of together 16 MiB wait for the disk, and 512 KiB of lines; half of that at most when another connection or execution comes. A line has at most 256 KiB: of a larger event it has the first
 // 32 KiB, the length and the digest. Verify needs that much memory whatever the log's size. A log grows without a bound: by some 2 KB for a command that is decided about, starts and ends, and 300 bytes for an input.
 // To begin another one, stop the host and move both files.
 //

@@ -130,8 +130,12 @@ func (l *Log) Append(event messages.Event) {
 		return
 	}
 	q := queued{event: shown, kind: event.Kind(), origin: event.From(), weight: weight + overhead}
+	part := 1
+	if q.kind == messages.KindNetworkConnection || q.kind == messages.KindProgramExecuted {
+		part = 2 // a command makes as many as it likes, and must leave room for the others
+	}
 	l.mu.Lock()
-	if l.closing || len(l.queue) >= MaxQueued || l.bytes+q.weight > l.options.most {
+	if l.closing || len(l.queue) >= MaxQueued/part || l.bytes+q.weight > l.options.most/part {
 		l.miss(1, false)
 	} else {
 		l.queue = append(l.queue, q)

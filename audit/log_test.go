@@ -491,9 +491,9 @@ func TestALogThatCannotBeEnded(t *testing.T) {
 func TestEventsThatNobodyCounted(t *testing.T) {
 	l := open(t, Options{})
 	l.Missed()
-	l.Append(messages.Gap{Origin: from, Connections: 3})
+	l.Append(messages.Gap{Origin: from, Connections: 3, Executions: 2})
 	closed(t, l)
-	if r := verified(t, l.options.File, Complete); !r.Unknown || !strings.Contains(r.String(), "nobody has counted") {
+	if r := verified(t, l.options.File, Complete); !r.Unknown || r.Dropped != 5 || !strings.Contains(r.String(), "nobody has counted") {
 		t.Error(r)
 	}
 }

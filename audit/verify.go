@@ -54,7 +54,7 @@ type Report struct {
 	// Unclosed are runs without an end, the first MaxUnclosed of them; the log goes on behind all but the last one.
 	Unclosed     []int64 `json:"unclosed,omitempty"`
 	UnclosedRuns int64   `json:"unclosedRuns"`
-	// Dropped counts events without a line, for which there was no room. Unknown says that there were more, nobody knows how many.
+	// Dropped counts events without a line, for which there was no room, here or on their way. Unknown says that there were more, nobody knows how many.
 	Dropped int64 `json:"dropped"`
 	Unknown bool  `json:"unknown,omitempty"`
 	// Torn is how many bytes of an unfinished line the log ends with.
@@ -224,7 +224,7 @@ type parsed struct {
 	n     int64
 	prev  string
 	event common
-	own   own // of a line of the log itself
+	own   own // of a line of the log itself, or of a gap
 	raw   json.RawMessage
 }
 
@@ -234,12 +234,16 @@ type common struct {
 	messages.Origin
 }
 
-// own is what a checker needs of the log's own lines.
+// own is what a checker needs of the log's own lines, and of gaps.
 type own struct {
 	Log     string `json:"log"`
 	Run     int64  `json:"run"`
 	Events  int64  `json:"events"`
 	Unknown bool   `json:"unknown"`
+	// Of a messages.Gap.
+	Inputs      int64 `json:"inputs"`
+	Connections int64 `json:"connections"`
+	Executions  int64 `json:"executions"`
 }
 
 // parse reads a line, which has one form only.
@@ -257,7 +261,7 @@ func parse(line []byte) (parsed, error) {
 	}
 	result := parsed{n: p.N, prev: p.Prev, raw: p.Event}
 	err := json.Unmarshal(p.Event, &result.event)
-	if err == nil && slices.Contains([]messages.EventKind{KindOpened, KindDropped, KindClosed}, result.event.Kind) {
+	if err == nil && slices.Contains([]messages.EventKind{KindOpened, KindDropped, KindClosed, messages.KindGap}, result.event.Kind) {
 		err = json.Unmarshal(p.Event, &result.own)
 	}
 	if err != nil {
@@ -300,6 +304,8 @@ func (c *checker) line(line []byte, each func(Line) error) error {
 			c.unclosed(&c.report)
 		}
 		c.log, c.run = e.Log, e.Run
+	case messages.KindGap:
+		c.report.Dropped += e.Inputs + e.Connections + e.Executions
 	case KindDropped:
 		c.report.Dropped, c.report.Unknown = c.report.Dropped+e.Events, c.report.Unknown || e.Unknown
 	}

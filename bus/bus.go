@@ -166,13 +166,23 @@ func (b *Bus) remove(ended ...*Subscription) {
 // Listening reports whether an event of that kind and origin would reach a subscription that names the kind in its Filter. A
 // subscription that takes every kind does not count, nor does one of an observer. The answer holds only for the moment of the call.
 func (b *Bus) Listening(kind messages.EventKind, from messages.Origin) bool {
+	return b.named(kind, from, func(s *Subscription) bool { return !s.looks })
+}
+
+// Wanted is Listening for a publisher that needs no answer: observers count, too.
+func (b *Bus) Wanted(kind messages.EventKind, from messages.Origin) bool {
+	return b.named(kind, from, func(*Subscription) bool { return true })
+}
+
+// named reports whether a subscription names a kind and counts.
+func (b *Bus) named(kind messages.EventKind, from messages.Origin, counts func(*Subscription) bool) bool {
 	d := b.directory.Load()
 	if d == nil {
 		return false
 	}
 	for _, list := range d.candidates(from.Session) {
 		for _, s := range list {
-			if !s.looks && slices.Contains(s.filter.Kinds, kind) && s.filter.matches(kind, &from) && !s.ended.Load() {
+			if slices.Contains(s.filter.Kinds, kind) && s.filter.matches(kind, &from) && !s.ended.Load() && counts(s) {
 				return true
 			}
 		}

@@ -417,6 +417,9 @@ func TestAnObserverAnswersNothing(t *testing.T) {
 	if b.Listening(messages.KindApprovalRequested, messages.Origin{}) {
 		t.Error("an observer counts as one that answers")
 	}
+	if !b.Wanted(messages.KindApprovalRequested, messages.Origin{}) || b.Wanted(messages.KindExecStarted, messages.Origin{}) {
+		t.Error("an observer wants what it names, and nothing else")
+	}
 	b.Publish(messages.ApprovalRequested{})
 	if event, ok, err := sub.TryNext(); !ok || err != nil || event.Kind() != messages.KindApprovalRequested {
 		t.Error(event, err)

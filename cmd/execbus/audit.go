@@ -291,6 +291,8 @@ func describeOf(event messages.Event, l audit.Line) string {
 			}
 		}
 		return text
+	case messages.ProgramExecuted:
+		return e.Execution.String()
 	case messages.PatchStarted:
 		return "patch begins: " + describeChanges(e.Files)
 	case messages.PatchApplied:

@@ -30,7 +30,7 @@
 //
 // exec-*: /bin/true through Session.Exec, to its Result, in turn with os/exec and a buffer for each stream, or with creack/pty
 // and a read until the end. "ended" is the time to the event exec_ended, for which the program waits between the turns. exec-64
-// runs 64 of each way at once, in goroutines, to the last of them. exec-isolated* and exec-confined have commands in a sandbox in turn
+// runs 64 of each way at once, in goroutines, to the last of them. exec-audited has an audit log, in turn with a runtime without one. exec-isolated* and exec-confined have commands in a sandbox in turn
 // with commands without one ("bare"), exec-beside a runtime with so many idle shells in turn with one that has none (with -quick a tenth of
 // them), exec-watched a runtime with so many subscribers in turn with one that has one.
 //

@@ -32,6 +32,7 @@ func execRows() []row {
 		{name: "exec-result", about: program + " on pipes by Session.Exec, to its result", metrics: ratio(1.6, ends), open: execs(1, false)},
 		{name: "exec-pty", about: "the same on a terminal", metrics: ratio(1.6, ends), open: execs(1, true)},
 		{name: "exec-64", about: "64 times exec-result at once in one session, to the last result", metrics: ratio(1.3, ends), open: execs(manyExecs, false)},
+		{name: "exec-audited", about: "exec-result with an audit log, and without one", metrics: ratio(1.1), open: audited},
 		{name: "exec-isolated", about: "exec-result isolated with the host's network, and without a sandbox", metrics: ratio(3.5), open: confined(messages.AssuranceIsolated, true)},
 		{name: "exec-isolated-net", about: "exec-result isolated without a network, and without a sandbox", metrics: ratio(4.5), open: confined(messages.AssuranceIsolated, false)},
 		{name: "exec-confined", about: "exec-result confined, and without a sandbox", metrics: ratio(1.2), open: confined(messages.AssuranceConfined, false)},
@@ -120,6 +121,12 @@ func confined(least messages.Assurance, network bool) opener {
 		runtime, plain := s.open(execbus.Options{Spawner: spawner}, execbus.SessionOptions{})
 		return s.against(ctx, plain, s.inside(runtime, least, network))
 	}
+}
+
+// audited compares a runtime that has an audit log with one that has none.
+func audited(ctx context.Context, s *scope) pair {
+	_, recorded := s.open(execbus.Options{Audit: execbus.AuditOptions{File: filepath.Join(s.directory(), "audit.jsonl")}}, execbus.SessionOptions{})
+	return s.against(ctx, s.session(), recorded)
 }
 
 // beside compares a runtime that has idle shells with one that has none.

@@ -253,7 +253,7 @@ func (p *process) seen(m seen) {
 		return
 	}
 	origin, all := p.origin(), &p.executed.all
-	told := p.Bus.Listening(messages.KindProgramExecuted, origin)
+	told := p.Bus.Wanted(messages.KindProgramExecuted, origin)
 	for i := range m.batch {
 		all.Add(&m.batch[i])
 		if m.batch[i].Refused && p.attempt != nil {
