@@ -75,9 +75,9 @@ func (e *Execution) String() string {
 	return "the execution of " + shown + " was refused: " + e.Reason
 }
 
-// Same reports whether two executions are the same program with the same arguments in the same directory.
+// Same reports whether two executions are the same file with the same arguments in the same directory.
 func (e *Execution) Same(other *Execution) bool {
-	return e.Program == other.Program && e.Resolved == other.Resolved && e.Dir == other.Dir && e.Unread == other.Unread && e.Cut == other.Cut &&
+	return cmp.Or(e.Resolved, e.Program) == cmp.Or(other.Resolved, other.Program) && e.Dir == other.Dir && e.Unread == other.Unread && e.Cut == other.Cut &&
 		slices.Equal(e.Argv, other.Argv)
 }
 

@@ -127,8 +127,8 @@
 // podman and kubectl before the subcommand are skipped. What a shell or a wrapper is told to run is judged when that executes it.
 // A prompt rule asks under every policy but never, and granular without rules, where the execution is refused; no rule is offered, because none
 // outweighs one that asks. A prompt rule does not ask again about a command that the command line itself has, in these words and with the program that
-// the name led to. An execution that cannot be read is refused. An approval for the session covers the same program, written and
-// resolved, with the same arguments in the same directory. Under [Snapshot.Executions] an allow rule does not lift the sandbox.
+// the name led to. An execution that cannot be read is refused. An approval for the session covers the same file
+// with the same arguments in the same directory. Under [Snapshot.Executions] an allow rule does not lift the sandbox.
 //
 // Not seen are builtins of shells, the interpreter that a file names behind #!, the program that ld.so is told to run, a copy under another name, and what runs
 // without a sandbox. Rules hold for programs that do not set out to deceive; the sandbox holds for all.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -161,13 +162,14 @@ func Planned(request Request) (all []PlannedCommand) {
 	return all
 }
 
-// Key is equal for executions that one approval covers: in the whole session, or of one process.
+// Key is equal for executions that one approval covers: in the whole session, or of one process. How the path of a file is written makes no
+// difference: what is refused under one directory of PATH is tried under the next.
 func (x *Execution) Key(session bool) string {
 	process := x.Process
 	if session {
 		process = 0
 	}
-	text, err := json.Marshal([]any{"execution", process, texts([]string{x.Program, x.Resolved, x.Dir}), texts(x.Argv)})
+	text, err := json.Marshal([]any{"execution", process, texts([]string{cmp.Or(x.Resolved, x.Program), x.Dir}), texts(x.Argv)})
 	if err != nil {
 		panic(err) // strings and a number
 	}

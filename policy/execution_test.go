@@ -131,7 +131,7 @@ func TestWhatAnApprovalOfAnExecutionCovers(t *testing.T) {
 		{change(func(x *Execution) { x.Argv = []string{"make", "all\xff"} }), false, false},
 		{change(func(x *Execution) { x.Dir = "/" }), false, false},
 		{change(func(x *Execution) { x.Resolved = "/usr/bin/gmake" }), false, false},
-		{change(func(x *Execution) { x.Program = "/bin/make" }), false, false},
+		{change(func(x *Execution) { x.Program = "/bin/make" }), true, true}, // the same file
 	} {
 		if same := row.x.Key(false) == first.Key(false); same != row.once {
 			t.Errorf("%+v once: %v", row.x, same)
