@@ -1,6 +1,6 @@
 // Command bench compares execbus with the bare way of doing the same thing, in one run, and judges the ratio.
 //
-//	go run ./tests/bench                     # what a user feels; about six minutes
+//	go run ./tests/bench                     # what a user feels; five to six minutes
 //	go run ./tests/bench -quick              # a first impression
 //	go run ./tests/bench -run 'exec|echo' -time 20s
 //	go run ./tests/bench -layers             # the layers alone, too

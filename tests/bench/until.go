@@ -162,7 +162,11 @@ func compare(ctx context.Context, s *scope, r repl, env []string, open func() di
 	for way := range ways {
 		kept[way] = open()
 		s.after(func() { kept[way].end(context.Background()) })
-		complete(ctx, kept[way], kept[way].start(ctx, ways[way]), r.prompt)
+		first := ways[way]
+		if r.prompt == "" { // a call that says nothing would wait for something to be shown
+			first = ways[""]
+		}
+		complete(ctx, kept[way], kept[way].start(ctx, first), r.prompt)
 	}
 	return pair{turns: s.some(4, 2), bare: func(_ context.Context, took series) {
 		for range 2 { // each is compared with both ways of calls
