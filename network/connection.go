@@ -23,9 +23,10 @@ type connection struct {
 	// upstream is the proxy by which the host is reached; nil if there is none.
 	upstream *url.URL
 	record   messages.Connection
-	// cut ends it; set while it is in the table of those that live. why is set by stop, both under the proxy's lock.
-	cut func()
-	why string
+	// cut ends it, and drain lets it end with what the program has sent; both are set by live. why is set by stop. All under the
+	// proxy's lock.
+	cut, drain func()
+	why        string
 }
 
 func (p *Proxy) begin(request hosts.Request, written string) *connection {
@@ -220,8 +221,9 @@ func (c *connection) dialUpstream(ctx context.Context) (net.Conn, error) {
 	return far, nil
 }
 
-// live puts the connection into the table of those that Update judges again, unless it is refused by now.
-func (c *connection) live(cut func()) error {
+// live puts the connection into the table of those that Update judges again, unless it is refused by now. drain is called once the program
+// is gone.
+func (c *connection) live(cut, drain func()) error {
 	p := c.proxy
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,22 +233,28 @@ func (c *connection) live(cut func()) error {
 	if v := p.snapshot.Decide(c.request); v.Action != hosts.Allow {
 		return refused(v, "it is no longer allowed: "+v.Text)
 	}
-	c.cut = cut
+	c.cut, c.drain = cut, drain
 	p.live[c] = true
 	return nil
 }
 
-// stop ends a connection that is live. The first reason counts.
-func (c *connection) stop(why string) {
+// stop ends a connection that is live, at once.
+func (c *connection) stop(why string) { c.stopping(why, func() func() { return c.cut }) }
+
+// finish ends a connection that is live and whose program is gone: what the program has sent still arrives.
+func (c *connection) finish(why string) { c.stopping(why, func() func() { return c.drain }) }
+
+// stopping keeps why it ends, of which the first counts, and ends it in the way that is chosen.
+func (c *connection) stopping(why string, way func() func()) {
 	p := c.proxy
 	p.mu.Lock()
-	cut := c.cut
+	end := way()
 	if c.why == "" {
 		c.why = why
 	}
 	p.mu.Unlock()
-	if cut != nil {
-		cut()
+	if end != nil {
+		end()
 	}
 }
 

@@ -81,7 +81,7 @@ func (c *connection) exchange(w http.ResponseWriter, r *http.Request) {
 		cancel()
 		http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // nobody waits for the rest of the body
 	}
-	if err := c.live(cut); err != nil {
+	if err := c.live(cut, cut); err != nil {
 		c.refuseHTTP(w, r, err)
 		return
 	}

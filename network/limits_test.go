@@ -313,6 +313,50 @@ func TestTheLastProcessEndsWhatIsNobodys(t *testing.T) {
 	}
 }
 
+// A program sends and ends at once. The server gets all of it, though it reads late, and then the end.
+func TestWhatAProgramSentBeforeItsEndArrives(t *testing.T) {
+	for name, takes := range map[string]bool{"a server that reads": true, "a server that never reads": false} {
+		t.Run(name, func(t *testing.T) {
+			options := Options{draining: patience}
+			if !takes {
+				options.draining = 10 * time.Millisecond
+			}
+			r := newRig(t, options)
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			r.servers[goodAddress+":22"] = listener.Addr().String()
+			r.Begin(1000)
+			conn, err := r.tunnel("good.test:22")
+			if err != nil {
+				t.Fatal(err)
+			}
+			far, err := listener.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer far.Close()
+			conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+			sent, err := conn.Write(make([]byte, 32<<20)) // more than what is between them holds
+			if !isTimeout(err) {
+				t.Fatal(sent, err)
+			}
+			conn.Close()
+			r.End(1000)
+			if takes {
+				if got, err := io.ReadAll(far); len(got) != sent || err != nil {
+					t.Errorf("%d bytes of %d, %v", len(got), sent, err)
+				}
+			}
+			if record := r.recorded(1)[0]; takes && record.Sent != int64(sent) || record.Reason != "the last process has ended" {
+				t.Errorf("%d bytes were sent: %+v", sent, record)
+			}
+		})
+	}
+}
+
 // A program that has not closed may wait for a server that does not read.
 func TestAServerThatReadsLate(t *testing.T) {
 	r := newRig(t, Options{halfOpen: time.Millisecond})

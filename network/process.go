@@ -43,7 +43,8 @@ func (p *Proxy) Blocked(process messages.ProcessID) []messages.Connection {
 	return slices.Clone(p.blocked[process])
 }
 
-// End ends the connections of a process that has ended, and forgets what it was not allowed. With the last process that has begun, those
+// End ends the connections of a process that has ended, and forgets what it was not allowed. What the process had sent through a
+// tunnel still arrives, if the other side takes it within a second. With the last process that has begun, those
 // connections end, too, that did not say whose they are: a program that is gone need not have closed them, and not be seen to.
 func (p *Proxy) End(process messages.ProcessID) {
 	p.mu.Lock()
@@ -61,6 +62,6 @@ func (p *Proxy) End(process messages.ProcessID) {
 	}
 	p.mu.Unlock()
 	for c, why := range ending {
-		c.stop(why)
+		c.finish(why)
 	}
 }

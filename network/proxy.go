@@ -35,6 +35,7 @@ const (
 
 	maxLookups = 256 // that go on, those included that nobody waits for any more
 
+	drainTimeout    = time.Second     // for the other side to take what a program has sent before it ended
 	halfOpenTimeout = 5 * time.Minute // of idleness, after one side of a tunnel has closed
 )
 
@@ -61,6 +62,7 @@ type Options struct {
 	// AskTimeout bounds how long a connection waits for an answer; zero means DefaultAskTimeout.
 	AskTimeout time.Duration
 
+	draining time.Duration // tests wait for less than drainTimeout
 	halfOpen time.Duration // tests wait for less than halfOpenTimeout
 }
 
@@ -111,6 +113,9 @@ func New(options Options) *Proxy {
 	}
 	if options.AskTimeout == 0 {
 		options.AskTimeout = DefaultAskTimeout
+	}
+	if options.draining == 0 {
+		options.draining = drainTimeout
 	}
 	if options.halfOpen == 0 {
 		options.halfOpen = halfOpenTimeout

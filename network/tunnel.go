@@ -78,7 +78,8 @@ func (c *connection) tunnel(near, far net.Conn, early []byte, answer func(*refus
 
 // pass lets the first bytes through, if they are what the tunnel may carry.
 func (c *connection) pass(near, far net.Conn, early []byte, answer func(*refusal) string) error {
-	if err := c.live(func() { near.Close(); far.Close() }); err != nil {
+	cut := func() { near.Close(); far.Close() }
+	if err := c.live(cut, func() { c.drainTunnel(far, cut) }); err != nil {
 		if r, is := errors.AsType[*refusal](err); is {
 			c.note(err)
 			near.SetWriteDeadline(time.Now().Add(time.Second))
@@ -135,6 +136,15 @@ func (c *connection) check(h hello) error {
 		return unlike(v, nil, "TLS names the server %s", messages.Visible(h.name))
 	}
 	return nil
+}
+
+// drainTunnel ends a tunnel whose program is gone: nobody reads what comes, and what the program has sent is passed on for a while. The
+// program need not have closed its end, and need not be seen to.
+func (c *connection) drainTunnel(far net.Conn, cut func()) {
+	time.AfterFunc(c.proxy.options.draining, cut)
+	if far := tcp(far); far != nil {
+		far.CloseRead()
+	}
 }
 
 // farewell tells the program why its tunnel is closed, as well as its protocol can.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -73,9 +74,19 @@ func connects(t *testing.T, variables map[string]string, in io.Reader, args ...s
 		t.Setenv(name, variables[name])
 	}
 	t.Setenv(configVariable, "")
-	var out, err bytes.Buffer
-	code = run(append([]string{"connect"}, args...), streams{in, &out, &err})
-	return code, out.String(), err.String()
+	// A file, because what came from a connection that was cut may be written when the program ends.
+	out, failure := os.CreateTemp(t.TempDir(), "out")
+	if failure != nil {
+		t.Fatal(failure)
+	}
+	defer out.Close()
+	var err bytes.Buffer
+	code = run(append([]string{"connect"}, args...), streams{in, out, &err})
+	text, failure := os.ReadFile(out.Name())
+	if failure != nil {
+		t.Fatal(failure)
+	}
+	return code, string(text), err.String()
 }
 
 func TestConnectGoesThroughTheProxy(t *testing.T) {
