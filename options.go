@@ -12,6 +12,7 @@ import (
 	"github.com/execbus/execbus/internal/follow"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/record"
 )
 
 // Defaults of SessionOptions.
@@ -44,6 +45,9 @@ type SessionOptions struct {
 	// passwords: there is no echo that tells them apart. Lines that a terminal shows are always in the events, and lines that it does not
 	// show never are: see messages.TerminalInteraction.
 	RecordRaw bool
+	// Record writes a recording of each process that can be played: see package record. It is off without a Dir or a File. The processes of
+	// the session wait for the disk, for at most record.MaxStall each. Record.Notice may be nil: then an ExecNotice says what was not recorded.
+	Record record.Options
 	// OutputTokens bounds the text of every result, whatever a call asks for; zero means messages.DefaultOutputTokens.
 	OutputTokens int
 	// View is the form of the output in the text of results, where a call does not say it; empty means messages.ViewRaw. Hosts whose

@@ -117,10 +117,11 @@ type Runtime struct {
 
 	ruleErrors []error
 
-	spools  spools
-	audit   *auditor       // nil: nothing is recorded
-	program string         // for commands that may talk to named hosts
-	proxies sync.WaitGroup // what the networks of sessions still do
+	spools    spools
+	audit     *auditor       // nil: nothing is recorded
+	program   string         // for commands that may talk to named hosts
+	proxies   sync.WaitGroup // what the networks of sessions still do
+	recorders sync.WaitGroup
 
 	freeing sync.Once
 	freed   chan struct{} // closed when the spawner has ended, with spawnerErr
@@ -314,6 +315,9 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 	if err != nil {
 		return nil, plain(ctx, err, r.actor, errShutDown)
 	}
+	if err := s.record(options.Record); err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
 	return s, nil
 }
 
@@ -336,6 +340,7 @@ func (r *Runtime) Shutdown(ctx context.Context) error {
 			r.spools.Close()
 			r.spawnerErr = errors.Join(r.spawnerErr, r.audit.end())
 			r.around.Bus.Close()
+			r.recorders.Wait() // they end with their subscriptions
 			hostcode.CloseAll(r.patience.flush, r.logs, r.metrics)
 		}()
 	})

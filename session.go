@@ -10,6 +10,7 @@ import (
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/patch"
+	"github.com/execbus/execbus/record"
 )
 
 // Session is one conversation of the host. Its methods are safe for concurrent use.
@@ -25,7 +26,8 @@ type Session struct {
 	supervisor *actors.PID
 	view       messages.View // of results, if a call does not say
 	// over says that no further event will come. It is an atomic because callers read it without sending a message.
-	over atomic.Bool
+	over     atomic.Bool
+	recorded chan struct{} // closed when all recordings are written; nil if there are none
 }
 
 // ended ends the subscriptions to the session. An actor calls it.
@@ -307,9 +309,42 @@ func (s *Session) Events(watch Watch) (*bus.Subscription, error) {
 func (s *Session) Close(ctx context.Context) error {
 	_, err := ask[actors.Done](ctx, s, actors.CloseSession{By: messages.TerminatedBySessionClose})
 	if errors.Is(err, messages.ErrClosed) {
-		return nil
+		err = nil
+	}
+	if s.recorded != nil && err == nil {
+		select {
+		case <-s.recorded:
+		case <-ctx.Done():
+		}
 	}
 	return err
+}
+
+// record begins to record what the session runs, if that is asked for.
+func (s *Session) record(o record.Options) error {
+	if o.Dir == "" && o.File == "" {
+		return nil
+	}
+	if o.Notice == nil {
+		o.Notice = s.runtime.notice
+	}
+	recorder, err := record.New(o)
+	if err != nil {
+		return err
+	}
+	events, err := s.Events(Watch{Lossless: true, Name: "the recorder"})
+	if err != nil {
+		return err
+	}
+	s.recorded = make(chan struct{})
+	s.runtime.recorders.Add(1)
+	go func() {
+		defer s.runtime.recorders.Done()
+		defer close(s.recorded)
+		defer events.Close()
+		recorder.Follow(context.Background(), events) // it ends with the session
+	}()
+	return nil
 }
 
 // begunKey is the key under which WithBegun keeps its function in a context.

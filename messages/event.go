@@ -72,7 +72,8 @@ type ExecStarted struct {
 	Argv []string `json:"argv"`
 	Dir  string   `json:"dir"`
 	TTY  bool     `json:"tty"`
-	PID  int      `json:"pid"` // the kernel's pid of the leader, for display and diagnosis
+	Size Size     `json:"size,omitzero"` // of its terminal; zero on pipes
+	PID  int      `json:"pid"`           // the kernel's pid of the leader, for display and diagnosis
 	// Enforced is what is enforced for the first attempt; nil if nothing was demanded.
 	Enforced *Enforcement `json:"enforced,omitempty"`
 }

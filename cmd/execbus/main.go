@@ -5,6 +5,7 @@
 //	execbus run --sandbox read-only -- ls                     run one command in a sandbox
 //	execbus patch < change.patch                              apply a patch to files
 //	execbus connect github.com 22                             connect through a proxy: a ProxyCommand for ssh
+//	execbus play build.cast                                   play what run --record has recorded
 //	execbus doctor                                            show what can be enforced on this machine
 //	execbus policy check --rules default.rules -- git push    show which rule decides about a command, and why
 //	execbus audit verify audit.jsonl                          say whether an audit log was changed; also audit show, audit grep
@@ -42,6 +43,7 @@ var commands = []subcommand{
 	{"mcp", "serve the tools to clients of the Model Context Protocol", serveMCP},
 	{"serve", "run processes for other programs and other machines", serve},
 	{"run", "run one command in a sandbox", runCommand},
+	{"play", "play a recording of a command, or write it in another form", play},
 	{"patch recover", "settle what killed programs have left of patches", recoverPatches},
 	{"patch", "apply a patch to files", applyPatch},
 	{"connect", "connect to a host through a proxy, for ssh", connect},

@@ -88,6 +88,9 @@ func (o *order) run() int {
 	o.terminal = attach(o.std)
 	defer o.terminal.detach()
 	options := o.session()
+	if c := &options.Record; c.Dir != "" && !isDir(c.Dir) {
+		c.Dir, c.File = "", c.Dir
+	}
 	options.Environment = messages.EnvironmentPolicy{Exact: true, Set: environment()}
 	if o.person = findPerson(o.terminal); o.person != nil {
 		defer o.person.leave()

@@ -63,6 +63,8 @@ type config struct {
 	view                                       messages.View
 	executions                                 messages.ExecutionMode
 	audit                                      execbus.AuditOptions
+	record                                     string
+	recordInput, recordRaw                     bool
 }
 
 // settings are all settings, in the order of the help.
@@ -147,6 +149,21 @@ var settings = []setting{
 		set: one(func(c *config, s string) error { c.audit.File = s; return nil })},
 	{name: "audit-full", commands: "mcp run", value: "MODE", initial: "stop",
 		meaning: "what happens while that file cannot be written: stop lets nothing new begin, drop counts what is not recorded", set: one(setAuditFull)},
+	{name: "record", commands: "mcp run", value: "PATH", path: true,
+		meaning: "record what commands print, for execbus play and other players of asciicast: mcp in a directory, a file for each command; run in a new file, or in a directory that exists",
+		set:     one(func(c *config, path string) error { c.record = path; return nil })},
+	{name: "record-input", commands: "mcp run", also: "raw",
+		meaning: "record input, too: the lines that a terminal shows; or, with =raw, also keys and what goes into pipes, which may be passwords. What a terminal does not show is never recorded",
+		set: one(func(c *config, value string) (err error) {
+			if c.recordRaw = value == "raw"; c.recordRaw {
+				c.recordInput = true
+				return nil
+			}
+			if c.recordInput, err = truth(value); err != nil {
+				err = fmt.Errorf("%q is neither true nor false nor raw", value)
+			}
+			return err
+		})},
 	{name: "view", commands: "mcp", value: "FORM", initial: "text",
 		meaning: "how answers show output, where a call does not say it: raw, the bytes as they came; text, without escape sequences and with progress bars in their last " +
 			"state, or the screen of a full-screen program; or screen, that of the terminal",

@@ -13,6 +13,7 @@ import (
 	"github.com/execbus/execbus/internal/follow"
 	"github.com/execbus/execbus/internal/own"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/record"
 )
 
 // setRules sets the rule files and directories, which must exist.
@@ -66,7 +67,7 @@ func isDir(path string) bool {
 // session returns the options of sessions.
 func (c *config) session() execbus.SessionOptions {
 	return execbus.SessionOptions{Dir: c.dir, Approval: c.approval, Sandbox: &c.sandbox, LeastAssurance: c.assurance, Limits: c.limits,
-		NoLoginShell: c.noLoginShell, Executions: c.executions}
+		NoLoginShell: c.noLoginShell, Executions: c.executions, RecordRaw: c.recordRaw, Record: record.Options{Dir: c.record, Input: c.recordInput}}
 }
 
 // start starts a runtime. If a rule file that a setting names cannot be used, that is an error, because the file may forbid something.

@@ -39,6 +39,7 @@ var rooms = map[string][]string{
 	"spool":   {"messages"},
 	"audit":   {"messages"},
 	"view":    {"messages"},
+	"record":  {"messages", "bus"},
 
 	// Each actor has a room of its own, which knows the others by their messages.
 	"actors/internal/system":   {"messages", "internal"},
@@ -57,7 +58,7 @@ var rooms = map[string][]string{
 		"actors/internal/protocol", "actors/internal/output", "actors/internal/shared", "actors/internal/system"},
 	"actors": {"messages", "ptyio", "actors/internal/output", "actors/internal/session", "actors/internal/patching", "actors/internal/rulebook",
 		"actors/internal/protocol", "actors/internal/shared", "actors/internal/system"},
-	root:           {"messages", "bus", "ptyio", "sandbox", "policy", "policy/hosts", "policy/rules", "network", "patch", "patch/writer", "spool", "audit", "view", "actors", "internal"},
+	root:           {"messages", "bus", "ptyio", "sandbox", "policy", "policy/hosts", "policy/rules", "network", "patch", "patch/writer", "spool", "audit", "view", "record", "actors", "internal"},
 	"internal":     {},
 	"tools":        {root, "messages"},
 	"mcp":          {root, "messages", "bus", "tools", "internal"},

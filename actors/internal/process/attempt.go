@@ -119,7 +119,7 @@ func (p *process) born(spawned ptyio.Spawned, pid int) {
 	}
 	if a.number == 1 { // AttemptEnded has announced the later attempts
 		d := p.decision
-		p.Bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: d.request.Argv, Dir: d.launch.Dir, TTY: d.launch.TTY, PID: pid,
+		p.Bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: d.request.Argv, Dir: d.launch.Dir, TTY: d.launch.TTY, Size: p.size, PID: pid,
 			Enforced: a.enforced})
 	}
 	if p.ending.wanted { // while the spawner was at work
