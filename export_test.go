@@ -6,8 +6,10 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/network"
 	"github.com/execbus/execbus/spool"
+	"github.com/execbus/execbus/view"
 )
 
 // Impatient gives the host's code so long to answer, and to take what waits for it.
@@ -49,3 +51,15 @@ func (o Options) AskTimeout(d time.Duration) Options {
 
 // CreateSpool replaces the files of a spool.
 func CreateSpool(o *SpoolOptions, create func() (spool.Storage, error)) { o.create = create }
+
+// ErrViewBounds ends a view that would be too large or take too long; FeedScreen and TextWithin make one until a context ends.
+var ErrViewBounds = errViewBounds
+
+func FeedScreen(ctx context.Context, screen *view.Screen, output []byte) error {
+	return feed(ctx, screen, output)
+}
+
+func TextWithin(ctx context.Context, output []byte) ([]byte, error) {
+	text, _, err := textOf(ctx, output, messages.Size{}, false)
+	return text, err
+}

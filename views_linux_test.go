@@ -2,6 +2,8 @@ package execbus_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	osexec "os/exec"
@@ -301,6 +303,44 @@ func TestOutputWhoseViewIsTooLargeIsRaw(t *testing.T) {
 	}
 	if result.Shown != nil || !strings.Contains(result.OutputText(), "\x1b[9999b") {
 		t.Errorf("%d bytes are shown as %d", len(result.Output), len(result.Shown.Text))
+	}
+}
+
+// A view whose time is over is not made: at most a piece of its output passes the screen, and no text is answered.
+func TestAViewThatTakesTooLongEnds(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	output := bytes.Repeat([]byte("row\r\n"), 10_000)
+	if text, err := execbus.TextWithin(ctx, output); err != nil || len(text) != 40_000 {
+		t.Errorf("in time: %d bytes, %v", len(text), err)
+	}
+	cancel()
+	screen := view.NewScreen(messages.Size{})
+	if err := execbus.FeedScreen(ctx, screen, output); !errors.Is(err, execbus.ErrViewBounds) || strings.Contains(screen.Text(), "row") {
+		t.Errorf("%v, with a screen of %q", err, screen.Text())
+	}
+	if text, err := execbus.TextWithin(ctx, output); !errors.Is(err, execbus.ErrViewBounds) || text != nil {
+		t.Errorf("%v, with a text of %d bytes", err, len(text))
+	}
+}
+
+// The screen of long output that is all kept begins with its first bytes, and goes on with the last ones: what is between is not fed to it.
+func TestTheScreenOfLongOutputIsItsBeginningAndItsEnd(t *testing.T) {
+	t.Parallel()
+	session := withSpool(t, execbus.SpoolOptions{})
+	const script = `printf '\033[?1049h\033[1;1Hfirst\033[2;24r\033[24;1H'; seq 10000000 10080000; printf '\033[1;7Hmiddle\033[24;1H'; seq 10080001 10250000; printf last; read x`
+	id := launch(t, session, messages.ExecCommand{Script: script, Shell: "sh", TTY: true})
+	eventually(t, "all output", func() bool {
+		chunks := read(t, session, messages.ReadOutput{Process: id, Tail: 4}).Chunks
+		return len(chunks) > 0 && strings.HasSuffix(string(chunks[len(chunks)-1].Bytes), "last")
+	})
+	page := read(t, session, messages.ReadOutput{Process: id, Tail: 4, View: messages.ViewScreen})
+	if page.Total < 2<<20 || len(page.Retained) != 1 || page.Retained[0].First != 0 {
+		t.Fatalf("of %d bytes %v are kept: then this shows nothing", page.Total, page.Retained)
+	}
+	rows := strings.Split(page.Shown.Text, "\n")
+	if rows[0] != "first" || rows[22] != "10250000" || rows[23] != "last" {
+		t.Errorf("the screen begins with %q and ends with %q", rows[:2], rows[len(rows)-3:])
 	}
 }
 

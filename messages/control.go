@@ -81,7 +81,8 @@ type ReadOutput struct {
 	// was skipped; without SkipLost that is an error.
 	SkipLost bool `json:"skipLost,omitempty"`
 	// View adds to the page what a view shows of its chunks, as OutputPage.Shown. The page then goes on up to Max or to output that is not
-	// kept; without a View it may be shorter. With a Grep the text of each line is answered; a search has no screen.
+	// kept; without a View it may be shorter. With a Grep the text of each line is answered, which
+	// lacks what was found where a later part of the line is written over it; a search has no screen.
 	View View `json:"view,omitempty"`
 }
 
