@@ -3,7 +3,7 @@ package record
 import "strings"
 
 // Drawing lets only that of a recorded output pass which draws on a terminal. It leaves out what asks the terminal for an answer, which would
-// then stand at the prompt of whoever plays the recording, and texts to the terminal: titles, the clipboard, images. It is fed in pieces.
+// then stand at the prompt of the shell behind it, and texts to the terminal: titles, the clipboard, images. It is fed in pieces.
 type Drawing struct {
 	state drawing
 	held  []byte // an escape sequence that has no end yet

@@ -94,7 +94,7 @@ func New(o Options) (*Recorder, error) {
 			err = fmt.Errorf("others may change what is in %s; use a directory of your own with mode 0700", o.Dir)
 		}
 	default:
-		return nil, badOption("Dir", "name a directory, or a file")
+		return nil, badOption("Dir", "there is no place for recordings; name a directory, or a file")
 	}
 	if err != nil {
 		return nil, &messages.Error{Code: messages.ErrInvalidRequest, Op: "record", Subject: cmp.Or(o.File, o.Dir), Detail: reason(err)}
