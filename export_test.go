@@ -14,7 +14,13 @@ import (
 
 // Impatient gives the host's code so long to answer, and to take what waits for it.
 func (o Options) Impatient(answer, flush time.Duration) Options {
-	o.patience = patience{answer, flush}
+	o.patience.answer, o.patience.flush = answer, flush
+	return o
+}
+
+// ViewsWithin gives each view so long to be made.
+func (o Options) ViewsWithin(patience time.Duration) Options {
+	o.patience.view = patience
 	return o
 }
 

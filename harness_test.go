@@ -133,7 +133,7 @@ func openSession(t testing.TB, rt *execbus.Runtime, options execbus.SessionOptio
 // Runtimes for tests that need only a session. A warden with the race detector takes a second to exit, so there is not one
 // for each test.
 var (
-	onWarden = sync.OnceValue(func() *execbus.Runtime { return must(execbus.Start(execbus.Options{})) })
+	onWarden = sync.OnceValue(func() *execbus.Runtime { return must(execbus.Start(execbus.Options{}.ViewsWithin(patience))) })
 	onDirect = sync.OnceValue(func() *execbus.Runtime {
 		spawner := must(sandbox.New(sandbox.Options{Direct: true}))
 		return must(execbus.Start(execbus.Options{Spawner: spawner}))

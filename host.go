@@ -13,14 +13,15 @@ import (
 	"github.com/execbus/execbus/ptyio"
 )
 
-// patience is how long the host's code may take; zero fields mean the defaults.
+// patience is how long the host's code, and the making of a view, may take; zero fields mean the defaults.
 type patience struct {
 	answer time.Duration // to answer Start and OpenSession: 5 s
 	flush  time.Duration // to take at Shutdown what is queued for its logger and its instruments: 1 s
+	view   time.Duration // to show output in a view: viewTime
 }
 
 func (p patience) withDefaults() patience {
-	return patience{answer: cmp.Or(p.answer, 5*time.Second), flush: cmp.Or(p.flush, time.Second)}
+	return patience{answer: cmp.Or(p.answer, 5*time.Second), flush: cmp.Or(p.flush, time.Second), view: cmp.Or(p.view, viewTime)}
 }
 
 // asked calls code of the host, and waits no longer than patience says. A failure becomes an error about subject.

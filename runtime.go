@@ -112,7 +112,7 @@ type Runtime struct {
 	around actors.Dependencies
 	actor  *actors.PID
 
-	patience      patience // for the host's code
+	patience      patience
 	logs, metrics *hostcode.Queue
 
 	ruleErrors []error

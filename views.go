@@ -42,7 +42,7 @@ func (s *Session) show(ctx context.Context, r *messages.Result, asked messages.V
 // shown makes a view of output that begins at an offset. It is nil if that cannot be done within the bounds.
 func (s *Session) shown(ctx context.Context, process messages.ProcessID, form messages.View, offset int64, head, tail []byte) *messages.Shown {
 	// The answer is there, so the end of the call's context does not matter any more.
-	ctx, cancel := context.WithTimeout(withoutBegun(context.WithoutCancel(ctx)), viewTime)
+	ctx, cancel := context.WithTimeout(withoutBegun(context.WithoutCancel(ctx)), s.runtime.patience.view)
 	defer cancel()
 	size, err := s.terminalSize(ctx, process)
 	if err != nil {
