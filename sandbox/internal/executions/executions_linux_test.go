@@ -196,3 +196,58 @@ func TestThePathOfAProgramIsFollowedAsTheKernelDoes(t *testing.T) {
 		}
 	}
 }
+
+// listeners counts those of this process.
+func listeners(t *testing.T) (count int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if target, _ := os.Readlink("/proc/self/fd/" + entry.Name()); target == "anon_inode:seccomp notify" {
+			count++
+		}
+	}
+	return count
+}
+
+func TestOnlyAListenerThatNobodyKnowsOfTheDeadIsLost(t *testing.T) {
+	before := listeners(t)
+	filter, err := NewFilter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := slices.Concat(filter.Steps, birth.FewFiles(nil), []birth.Step{birth.Execve("/bin/sleep", []string{"sleep", "1000"}, nil).Showing(filter.Secret)})
+	child, err := birth.Begin(steps)
+	if err == nil {
+		err = child.Wait()
+	}
+	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		t.Skipf("skipped: no listener here: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	is := func(state string, want int) {
+		t.Helper()
+		if now := listeners(t) - before; now != want {
+			t.Errorf("%s: there are %d", state, now)
+		}
+	}
+	CloseLost(func() {})
+	is("of a program that runs", 1)
+	_ = child.Kill()
+	for ready := []unix.PollFd{{Fd: int32(child.PIDFD), Events: unix.POLLIN}}; ready[0].Revents == 0; {
+		_, _ = unix.Poll(ready, -1)
+	}
+	CloseLost(func() { filter.Listener(child) })
+	is("of a birth that is under way", 1)
+	CloseLost(func() {})
+	is("that is known", 1)
+	_ = unix.SetNonblock(filter.Listener(child), false) // as if the child had said nothing
+	CloseLost(func() {})
+	is("that is lost", 0)
+	child.Reap()
+	child.Release()
+	_ = unix.Close(child.PIDFD)
+}

@@ -2,6 +2,7 @@ package executions
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,12 +36,49 @@ func NewFilter() (*Filter, error) {
 	return &Filter{Steps: []birth.Step{birth.NoNewPrivs(), birth.Listen(seccomp.Executions(secret)).Keep(kept, 0)}, Secret: secret, Kept: kept}, nil
 }
 
-// Listener returns the listener once the child has executed its program, or has ended; -1 if there is none. It is the caller's.
+// Listener returns the listener once the child has executed its program, or has ended; -1 if there is none, as for a child that was killed
+// before. It is the caller's.
 func (f *Filter) Listener(child *birth.Child) int {
 	if f == nil {
 		return -1
 	}
-	return max(int(int64(child.Word(f.Kept, 0))), -1)
+	listener := max(int(int64(child.Word(f.Kept, 0))), -1)
+	if listener >= 0 {
+		// It is no lost one, then. Go's poller needs it, too; the kernel does not look at it.
+		_ = unix.SetNonblock(listener, true)
+	}
+	return listener
+}
+
+// CloseLost closes the listeners of children that were killed in the call that makes one: the kernel had put it among our descriptors, and
+// the child could no longer say where. know calls Listener for each birth that is under way and has a filter. Until CloseLost returns,
+// no other may begin, and none of their listeners may be closed.
+func CloseLost(know func()) {
+	var lost []int
+	entries, _ := os.ReadDir("/proc/self/fd")
+	for _, entry := range entries {
+		fd, _ := strconv.Atoi(entry.Name())
+		if isLost(fd) {
+			lost = append(lost, fd)
+		}
+	}
+	know() // after the children were seen to be dead: they say nothing more
+	for _, fd := range lost {
+		if isLost(fd) {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// isLost reports whether a descriptor is a listener that no Filter knows, and on which nobody can execute anything any more.
+func isLost(fd int) bool {
+	if target, _ := readlink("/proc/self/fd/" + strconv.Itoa(fd)); target != "anon_inode:seccomp notify" {
+		return false
+	}
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	ready := []unix.PollFd{{Fd: int32(fd)}}
+	_, _ = unix.Poll(ready, 0)
+	return err == nil && flags&unix.O_NONBLOCK == 0 && ready[0].Revents&unix.POLLHUP != 0
 }
 
 const (
@@ -117,7 +155,6 @@ func Start(listener int, wanted Wanted, to To) *Watch {
 }
 
 func newWatch(listener int, wanted Wanted, to To, waits waits) *Watch {
-	_ = unix.SetNonblock(listener, true) // only then NewFile gives it to Go's poller; the kernel does not look at it
 	wakeHere(listener)
 	w := &Watch{file: os.NewFile(uintptr(listener), "executions"), wanted: wanted, names: make(map[string]struct{}, len(wanted.Names)), to: to, waits: waits,
 		asked: map[uint64]*question{}}

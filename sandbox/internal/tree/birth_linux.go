@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/execbus/execbus/sandbox/internal/birth"
+	"github.com/execbus/execbus/sandbox/internal/executions"
 	"github.com/execbus/execbus/sandbox/internal/procs"
 )
 
@@ -183,11 +184,15 @@ func (t *Tree) Executed() error {
 	f.mu.Lock()
 	delete(f.unborn, t)
 	t.listener = t.spec.Executions.Listener(child)
+	lost := t.spec.Executions != nil && t.listener < 0
 	t.child, t.spec.Executions = nil, nil // they may be large
 	if err == nil {
 		f.unsaid[t] = struct{}{}
 	}
 	f.mu.Unlock()
+	if lost {
+		f.closeLost()
+	}
 	child.Release()
 	close(t.executed)
 	if err != nil {
@@ -200,6 +205,19 @@ func (t *Tree) Executed() error {
 		return err
 	}
 	return nil
+}
+
+// closeLost closes the listener of a leader that was killed before it could say which descriptor it is.
+func (f *Forest) closeLost() {
+	f.forking.Lock()
+	defer f.forking.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	executions.CloseLost(func() {
+		for t := range f.unborn {
+			t.spec.Executions.Listener(t.child)
+		}
+	})
 }
 
 // reap removes a dead leader. Without WALL, a wait does not find one that was killed before it executed anything.

@@ -23,7 +23,7 @@ func (w *warden) executions(n *child) (*executions.Filter, error) {
 // see begins to see the executions of a tree. It is called with w.mu held. What is seen goes to the host after Started. A host that does
 // not read delays executions, as it delays everything else.
 func (w *warden) see(n *child) {
-	if n.wanted == nil {
+	if n.wanted == nil || n.tree.Listener() < 0 { // somebody has killed the leader before it could have one
 		return
 	}
 	id := n.start.id
