@@ -30,7 +30,7 @@ type Execution struct {
 }
 
 // Executions says which executions of a command's tree are seen. The start of the launch's own program is not among them, and neither is
-// an execution of a file that does not exist, which fails anyway.
+// an execution of a file that does not exist, or to which no directory may be searched, which fails anyway.
 type Executions struct {
 	// Names are names of programs, without directories: at most MaxExecutionNames. An execution is judged if its program has one of them:
 	// as the caller wrote it, as it resolves, or as the first argument. With All every one is judged. One whose program or

@@ -126,6 +126,25 @@ func TestReportsSayWhatWasExecutedAndHowMuchWasDropped(t *testing.T) {
 	})
 }
 
+// PATH often has directories of other users. Shells and libraries try them, too.
+func TestADirectoryThatMayNotBeSearchedIsNobodysBusiness(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("skipped: root may search every directory")
+	}
+	executed(t, func(t *testing.T, spawner ptyio.Spawner, l ptyio.Launch, dir string) {
+		j := &judge{}
+		l.Executions.Names, l.Executions.Judge = []string{"touch"}, j.judge
+		locked := filepath.Join(dir, "locked")
+		if err := os.Mkdir(locked, 0); err != nil {
+			t.Fatal(err)
+		}
+		got := executing(t, spawner, l, `PATH="$1:$PATH" env echo good; "$1/touch"`, locked)
+		if !strings.HasPrefix(got, "good\n") || !strings.HasSuffix(got, "Permission denied") || len(j.asked) > 0 {
+			t.Errorf("%s: %+v", got, j.asked)
+		}
+	})
+}
+
 func TestAQuestionIsWithdrawnWhenItsCallerIsGone(t *testing.T) {
 	executed(t, func(t *testing.T, spawner ptyio.Spawner, l ptyio.Launch, dir string) {
 		asked, cause := make(chan bool, 1), make(chan error, 1)

@@ -54,7 +54,7 @@ func (w *Watch) read(c *caller, r *reading) (e Execution, judged bool, errno uni
 	}
 	err := c.program(&e, base, args[0], at && args[3]&unix.AT_EMPTY_PATH != 0)
 	switch err {
-	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ENAMETOOLONG:
+	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ENAMETOOLONG, unix.EACCES: // the last is for a directory that may not be searched
 		return e, false, err.(unix.Errno)
 	case nil:
 		err = c.arguments(&e, args[1], 1, MaxBytes)

@@ -30,8 +30,8 @@
 // with four such goroutines nothing of that tree is read any more, and no other tree notices. The kernel's id of an execution tells
 // whether the process that was read is still the one that waits; the kernel looks at it again with the answer.
 //
-// A program that does not exist fails at once with the error that it would get, and is not mentioned. Shells and libraries try each
-// directory of PATH like that.
+// A program that does not exist, or that lies in a directory that may not be searched, fails at once with the error that it would get, and
+// is not mentioned. Shells and libraries try each directory of PATH like that.
 //
 // # Bounds
 //
