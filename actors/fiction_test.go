@@ -141,7 +141,7 @@ func (*fiction) Enclose(_ context.Context, c ptyio.Confinement) (ptyio.Enclosure
 func (f *fiction) Can(launch ptyio.Launch) (messages.Enforcement, error) {
 	e := messages.Enforcement{Level: messages.AssuranceIsolated, Executions: f.sees && launch.Executions != nil}
 	if !f.sees {
-		e.Missing = []messages.Missing{{What: messages.MissingExecutions, Why: "it is dark"}}
+		e = ptyio.Unseen(e, "it is dark")
 	}
 	return e, nil
 }

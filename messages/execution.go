@@ -24,7 +24,7 @@ const (
 )
 
 // MissingExecutions is Missing.What of an Enforcement where executions cannot be seen.
-const MissingExecutions = "executions"
+const MissingExecutions = "sight of what programs execute"
 
 // Check returns an error for an unknown mode.
 func (m ExecutionMode) Check() error {

@@ -101,6 +101,6 @@ func (e *Executions) Check() error {
 
 // Unseen adds to an enforcement that the executions of a launch, which asked for it, are not seen. A spawner's Can uses it.
 func Unseen(e messages.Enforcement, why string) messages.Enforcement {
-	e.Missing = append(slices.Clip(e.Missing), messages.Missing{What: "sight of what programs execute", Why: why})
+	e.Missing = append(slices.Clip(e.Missing), messages.Missing{What: messages.MissingExecutions, Why: why})
 	return e
 }

@@ -166,7 +166,7 @@ func nest() {
 func TestWhoCannotSeeExecutionsSaysSo(t *testing.T) {
 	missing := func(e messages.Enforcement) string {
 		for _, m := range e.Missing {
-			if strings.Contains(m.What, "execute") {
+			if m.What == messages.MissingExecutions {
 				return m.Why
 			}
 		}
