@@ -239,7 +239,8 @@
 // described above. The warden reads who executes what, lets most pass by itself, and asks the host about those that are named. See
 // internal/executions, and ptyio.Executions for the bounds. Without a sandbox this happens only if Executions.Unconfined says so, because it
 // takes no_new_privs, with which sudo and other set-uid programs get no rights. A program in the tree that wants such a listener itself, as
-// another execbus or a container runtime does, gets EBUSY.
+// another execbus or a container runtime does, gets EBUSY. A program that executes another while signals come, for which it has handlers
+// without SA_RESTART, can get EINTR.
 //
 // # Limits
 //

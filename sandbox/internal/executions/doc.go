@@ -52,4 +52,7 @@
 // That everything which runs was executed: builtins of a shell, the program after "#!", and what ld.so or an interpreter loads are not.
 //
 // That a waiting caller can be stopped: a signal that does not end it takes effect after the answer (SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV).
+//
+// That no signal disturbs an execution: until it was taken from the kernel, for a moment, a signal with a handler interrupts it. It begins
+// again if the handler has SA_RESTART, and otherwise fails with EINTR, as no execution does without us.
 package executions
