@@ -194,6 +194,7 @@ func TestNoFormExecutesWhatARuleForbids(t *testing.T) {
 	works, _, _ := tries(t, first, messages.AssuranceConfined, messages.ExecutionsOff)
 	for _, level := range []messages.Assurance{messages.AssuranceConfined, messages.AssuranceIsolated} {
 		t.Run(string(level), func(t *testing.T) {
+			t.Parallel() // they wait for programs most of the time
 			work := workshop(t)
 			texts := forms(t, work, all)
 			made, refused, end := tries(t, work, level, messages.ExecutionsEnforce)
