@@ -89,6 +89,9 @@ type SessionOptions struct {
 	// is the answer: denied (the default; reported as messages.DecisionTimedOut), abort or approved.
 	ApprovalDeadline time.Duration
 	OnDeadline       messages.DecisionKind
+	// Keyboard says what becomes of other input to a process while a person has its keyboard: see Session.TakeKeyboard. The zero value
+	// is messages.KeyboardRefuses.
+	Keyboard messages.KeyboardPolicy
 	// DeterministicIDs numbers processes from 1000 on instead of at random; for tests.
 	DeterministicIDs bool
 }
@@ -99,7 +102,7 @@ func (o *SessionOptions) checkApproval() error {
 		o.Sandbox = &messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}
 	}
 	o.Sandbox = messages.Clone(o.Sandbox)
-	if err := cmp.Or(o.Approval.Check(), o.RulesUnreadable.Check(), o.Executions.Check(), o.Sandbox.Check(), checkHosts(o.Sandbox), o.LeastAssurance.Check(), o.Limits.Check()); err != nil {
+	if err := cmp.Or(o.Approval.Check(), o.RulesUnreadable.Check(), o.Executions.Check(), o.Sandbox.Check(), checkHosts(o.Sandbox), o.LeastAssurance.Check(), o.Limits.Check(), o.Keyboard.Check()); err != nil {
 		return err
 	}
 	if o.ApprovalDeadline < 0 {

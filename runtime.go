@@ -1,6 +1,7 @@
 package execbus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,6 +117,8 @@ type Runtime struct {
 	logs, metrics *hostcode.Queue
 
 	ruleErrors []error
+	// sessions are the open ones by their ids. They are looked up by callers, who must not wait for an actor.
+	sessions sync.Map
 
 	spools    spools
 	audit     *auditor       // nil: nothing is recorded
@@ -302,7 +305,7 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 		OutputTokens: options.OutputTokens, MaxProcesses: options.MaxProcesses,
 		WarnProcesses: options.WarnProcesses, OnLeaderExit: options.OnLeaderExit, Protected: options.ProtectedProcesses, DeterministicIDs: options.DeterministicIDs,
 		Approval: options.Approval, RulesUnreadable: options.RulesUnreadable, Executions: options.Executions, Sandbox: *options.Sandbox, LeastAssurance: options.LeastAssurance, Limits: options.Limits,
-		ApprovalDeadline: options.ApprovalDeadline, OnDeadline: options.OnDeadline, Ended: s.ended,
+		ApprovalDeadline: options.ApprovalDeadline, OnDeadline: options.OnDeadline, Keyboard: options.Keyboard, Ended: s.ended,
 	}
 	if options.Approver != nil {
 		config.Approver = func(ctx context.Context, question messages.Question) (messages.Decision, error) {
@@ -318,7 +321,34 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 	if err := s.record(options.Record); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
+	r.sessions.Store(s.id, s)
+	if s.over.Load() { // it has ended meanwhile
+		r.sessions.Delete(s.id)
+	}
 	return s, nil
+}
+
+// Sessions are the sessions that are open now, in no order: for those who watch a host, such as package window.
+func (r *Runtime) Sessions() []*Session {
+	var all []*Session
+	for _, s := range r.sessions.Range {
+		all = append(all, s.(*Session))
+	}
+	return all
+}
+
+// Session is the open session of that name; nil if there is none.
+func (r *Runtime) Session(id messages.SessionID) *Session {
+	if s, open := r.sessions.Load(id); open {
+		return s.(*Session)
+	}
+	return nil
+}
+
+// Events opens a subscription to the events of all sessions, those to come included. It ends with the runtime. See Session.Events.
+func (r *Runtime) Events(watch Watch) (*bus.Subscription, error) {
+	return r.around.Bus.Subscribe(bus.Filter{Kinds: watch.Kinds, Processes: watch.Processes, Calls: watch.Calls},
+		bus.SubscribeOptions{Name: cmp.Or(watch.Name, "runtime"), Lossless: watch.Lossless})
 }
 
 // Shutdown ends all sessions, waits until every tree has ended, and then ends the subscriptions. If ctx ends first, the shutdown

@@ -33,6 +33,7 @@ type Session struct {
 // ended ends the subscriptions to the session. An actor calls it.
 func (s *Session) ended() {
 	s.over.Store(true)
+	s.runtime.sessions.Delete(s.id)
 	s.runtime.around.Bus.CloseSession(s.id)
 }
 
@@ -201,6 +202,21 @@ func (s *Session) Resize(ctx context.Context, resize messages.Resize) error {
 // Signal sends a signal to a process. It never waits behind other calls.
 func (s *Session) Signal(ctx context.Context, signal messages.Signal) error {
 	_, err := ask[actors.Done](ctx, s, signal)
+	return err
+}
+
+// TakeKeyboard gives the input of a process on a terminal to a person, who may already type elsewhere: the last one to take it has it.
+// What others write meanwhile is refused or waits: see SessionOptions.Keyboard. Polls, reads, signals and terminations are everybody's, and
+// what the person types does not end polls. The person's input goes to Write, CloseStdin and Resize with the answer's ID. The keyboard is
+// given back by ReturnKeyboard, after messages.DefaultKeyboardIdle without input, and when the program exits; messages.KeyboardTaken and
+// KeyboardReturned tell the host.
+func (s *Session) TakeKeyboard(ctx context.Context, take messages.TakeKeyboard) (*messages.Keyboard, error) {
+	return begin[*messages.Keyboard](ctx, s, take)
+}
+
+// ReturnKeyboard gives the input of a process back to everybody. Writes that wait for this are sent.
+func (s *Session) ReturnKeyboard(ctx context.Context, back messages.ReturnKeyboard) error {
+	_, err := ask[actors.Done](ctx, s, back)
 	return err
 }
 

@@ -29,17 +29,21 @@ const (
 
 // ProcessInfo describes one process.
 type ProcessInfo struct {
-	Process  ProcessID    `json:"process"`
-	Call     CallID       `json:"call,omitempty"`
-	Owner    string       `json:"owner,omitempty"`
-	Label    string       `json:"label"` // the script, or the arguments as a shell would read them: the first 4 KiB
-	Dir      string       `json:"dir"`
-	TTY      bool         `json:"tty"`
-	Size     Size         `json:"size,omitzero"` // of the terminal, as it is now
-	PID      int          `json:"pid,omitempty"` // the kernel's pid of the leader
-	State    ProcessState `json:"state"`
-	Began    time.Time    `json:"began"` // when the call came, which is before any question and any wait
-	LastUsed time.Time    `json:"lastUsed"`
+	Process ProcessID `json:"process"`
+	Call    CallID    `json:"call,omitempty"`
+	Owner   string    `json:"owner,omitempty"`
+	Label   string    `json:"label"` // the script, or the arguments as a shell would read them: the first 4 KiB
+	Dir     string    `json:"dir"`
+	TTY     bool      `json:"tty"`
+	Size    Size      `json:"size,omitzero"` // of the terminal, as it is now
+	PID     int       `json:"pid,omitempty"` // the kernel's pid of the leader
+	// Limits are what bounds it: the tighter ones of its session and of its command.
+	Limits Limits `json:"limits,omitzero"`
+	// Keyboard says that a person has its keyboard, and who.
+	Keyboard *KeyboardHolder `json:"keyboard,omitempty"`
+	State    ProcessState    `json:"state"`
+	Began    time.Time       `json:"began"` // when the call came, which is before any question and any wait
+	LastUsed time.Time       `json:"lastUsed"`
 	// Enforced is what is enforced for the latest attempt; nil if nothing was demanded.
 	Enforced *Enforcement `json:"enforced,omitempty"`
 	End      *EndRecord   `json:"end,omitempty"` // of an ended process

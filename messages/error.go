@@ -35,6 +35,7 @@ const (
 	ErrAlreadyResolved  ErrorCode = "already_resolved"  // the question has been answered or withdrawn
 	ErrUnknownQuestion  ErrorCode = "unknown_question"  // no such question in this session
 	ErrAuditFailed      ErrorCode = "audit_failed"      // the audit log cannot be written, and nothing may begin without it
+	ErrKeyboardTaken    ErrorCode = "keyboard_taken"    // a person has the keyboard of the process
 	ErrUnknownGrant     ErrorCode = "unknown_grant"     // no such grant in this session, or it has been revoked or has expired
 )
 

@@ -34,6 +34,7 @@ var codes = []messages.ErrorCode{
 	messages.ErrSlowSubscriber, messages.ErrCancelled, messages.ErrClosed, messages.ErrWardenLost, messages.ErrRuntimeFailure,
 	messages.ErrOutputUnretained, messages.ErrRejected, messages.ErrAborted, messages.ErrAlreadyResolved, messages.ErrUnknownQuestion,
 	messages.ErrAuditFailed,
+	messages.ErrKeyboardTaken,
 	messages.ErrUnknownGrant,
 }
 

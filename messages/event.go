@@ -36,7 +36,9 @@ const (
 	KindPatchApplied EventKind = "patch_applied"
 	KindPatchFailed  EventKind = "patch_failed"
 
-	KindAuditAnchored EventKind = "audit_anchored"
+	KindAuditAnchored    EventKind = "audit_anchored"
+	KindKeyboardTaken    EventKind = "keyboard_taken"
+	KindKeyboardReturned EventKind = "keyboard_returned"
 )
 
 // Event is anything published on the bus. Implementations are plain values; type-switch on them.

@@ -54,6 +54,8 @@ var readers = map[EventKind]func([]byte) (Event, error){
 	KindPatchStarted:        read[PatchStarted],
 	KindPatchApplied:        read[PatchApplied],
 	KindPatchFailed:         read[PatchFailed],
+	KindKeyboardTaken:       read[KeyboardTaken],
+	KindKeyboardReturned:    read[KeyboardReturned],
 }
 
 func read[T Event](text []byte) (Event, error) {
@@ -193,5 +195,17 @@ func (e ProgramExecuted) MarshalJSON() ([]byte, error) {
 // MarshalJSON implements json.Marshaler.
 func (e NetworkConnection) MarshalJSON() ([]byte, error) {
 	type fields NetworkConnection
+	return withKind(e.Kind(), fields(e))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e KeyboardTaken) MarshalJSON() ([]byte, error) {
+	type fields KeyboardTaken
+	return withKind(e.Kind(), fields(e))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e KeyboardReturned) MarshalJSON() ([]byte, error) {
+	type fields KeyboardReturned
 	return withKind(e.Kind(), fields(e))
 }

@@ -31,6 +31,9 @@ type WriteStdin struct {
 	// same bytes again, and the end of the input. A process that has taken other input, or more than 1 MiB, has no other attempt, and
 	// Denial.NoRetry says why. It needs UntilTaken.
 	Repeatable bool `json:"repeatable,omitempty"`
+	// Keyboard shows that the bytes come from the person who has the process's keyboard: see TakeKeyboard. It needs NoWait or
+	// UntilTaken, because a keyboard takes no output from other callers.
+	Keyboard KeyboardID `json:"keyboard,omitempty"`
 	// Patience bounds how long the process may take to accept the bytes; then the rest is discarded, and the result says
 	// so. Nil means DefaultWritePatience; zero offers the bytes only once.
 	Patience *time.Duration `json:"patienceNs,omitempty"`
@@ -57,11 +60,13 @@ type Poll struct {
 
 // CloseStdin ends a process's input. It is answered with an *Error if that cannot be done.
 type CloseStdin struct {
-	Process ProcessID `json:"process"`
+	Process  ProcessID  `json:"process"`
+	Keyboard KeyboardID `json:"keyboard,omitempty"` // see WriteStdin
 }
 
 // Resize changes a terminal's size. It is answered with an *Error if that cannot be done.
 type Resize struct {
-	Process ProcessID `json:"process"`
-	Size    Size      `json:"size"`
+	Process  ProcessID  `json:"process"`
+	Size     Size       `json:"size"`
+	Keyboard KeyboardID `json:"keyboard,omitempty"` // see WriteStdin
 }

@@ -244,6 +244,9 @@ var events = map[messages.EventKind]messages.Event{
 	messages.KindPatchStarted: messages.PatchStarted{Origin: somewhere},
 	messages.KindPatchApplied: messages.PatchApplied{Origin: somewhere},
 	messages.KindPatchFailed:  messages.PatchFailed{Origin: somewhere},
+
+	messages.KindKeyboardTaken:    messages.KeyboardTaken{Origin: somewhere},
+	messages.KindKeyboardReturned: messages.KeyboardReturned{Origin: somewhere},
 }
 
 // The names of fields are the wire's: what is stored or sent elsewhere depends on them.

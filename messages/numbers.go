@@ -61,6 +61,8 @@ func (m WriteStdin) Check() error {
 		return contradiction("write", "noTimeout", "only a call that writes nothing can wait without end; write first, and then wait")
 	case m.Until != nil && (m.NoWait || m.UntilTaken):
 		return contradiction("write", "until", "a call that does not wait for output cannot wait for a reason; leave one of the two out")
+	case m.Keyboard != "" && !m.NoWait && !m.UntilTaken:
+		return contradiction("write", "keyboard", "a keyboard takes no output; let the write not wait, or wait until it is taken")
 	case m.Repeatable && !m.UntilTaken:
 		return contradiction("write", "repeatable", "input that a second attempt may read again must wait until it is taken; let the write wait for that, or leave this out")
 	}

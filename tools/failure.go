@@ -33,6 +33,7 @@ var advice = map[messages.ErrorCode]string{
 	messages.ErrAlreadyResolved:  "The question has been answered, and there is nothing to do.",
 	messages.ErrUnknownQuestion:  "There is no such question, and nothing to do.",
 	messages.ErrAuditFailed:      "Nothing can be run until that is repaired; tell the user.",
+	messages.ErrKeyboardTaken:    "A person types into it; call write_stdin with empty chars to see what happens, and write when they are done.",
 	messages.ErrUnknownGrant:     "There is no such permission, and nothing to do.",
 }
 

@@ -60,6 +60,7 @@ func (p *process) close(record *messages.EndRecord, failure error) {
 			m.Discard()
 		}
 	}
+	p.keyboardReturned(messages.ReturnedAtEnd)
 	out, event := p.output.Output, p.endEvent()
 	p.state = &closed{}
 	if failure == nil {

@@ -15,6 +15,7 @@ func (*exited) name() messages.ProcessState { return messages.StateExited }
 
 func (s *exited) enter(p *process) {
 	p.Bus.Publish(messages.ExecExited{Origin: p.origin(), Status: p.status()})
+	p.keyboardReturned(messages.ReturnedAtEnd)
 	if p.run != nil {
 		p.ctx.After(messages.RunDrain+p.grace(messages.Terminate{}), runDrained{})
 	}

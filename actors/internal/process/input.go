@@ -37,6 +37,7 @@ type write struct {
 	untilTaken bool
 	repeatable bool
 	finish     bool // the end of the input
+	keyed      bool // it comes from the person who has the keyboard
 	sent       bool // its bytes are out
 	done       bool // the child has reported on them
 	taken      int
@@ -57,7 +58,8 @@ func (w *write) soFar() int {
 // write takes a WriteStdin. A waiting write is one step: its bytes go out when the waiting write before it has its answer.
 func (p *process) write(from protocol.Caller, m messages.WriteStdin) {
 	c := &call{Caller: from, kind: writeCall, budget: p.settings.Budget(m.MaxOutputTokens, m.MaxOutputBytes),
-		write: &write{bytes: m.Bytes, patience: messages.DefaultWritePatience, untilTaken: m.UntilTaken || m.NoWait, repeatable: m.Repeatable}}
+		write: &write{bytes: m.Bytes, patience: messages.DefaultWritePatience, untilTaken: m.UntilTaken || m.NoWait, repeatable: m.Repeatable,
+			keyed: m.Keyboard != ""}}
 	c.clock.left, c.clock.endless = messages.WriteYield(m.Yield), c.write.untilTaken
 	if !c.write.untilTaken {
 		c.until = p.newCondition(m.Until)
@@ -75,7 +77,9 @@ func (p *process) write(from protocol.Caller, m messages.WriteStdin) {
 	if m.NoWait {
 		c.Caller = protocol.Caller{} // the write goes on like any other; its caller has its answer
 	}
-	p.endPolls()
+	if !c.write.keyed { // what a person types does not answer a model's polls
+		p.endPolls()
+	}
 	if m.Repeatable { // it is not typed, and there may be no child at the moment
 		if full := p.enqueue(c); full != nil {
 			p.reply(from, full)
@@ -86,7 +90,7 @@ func (p *process) write(from protocol.Caller, m messages.WriteStdin) {
 	switch {
 	case !p.hasInput() && string(m.Bytes) == "\x03":
 		p.interrupt(c)
-	case signals:
+	case signals && (c.write.keyed || !p.keyboard.taken()):
 		p.press(c, discards)
 	default:
 		if full := p.enqueue(c); full != nil {
@@ -109,8 +113,8 @@ func (p *process) bareResult(w *write) *messages.Result {
 }
 
 // closeStdin takes the end of the input, which comes behind earlier writes.
-func (p *process) closeStdin(from protocol.Caller) {
-	c := &call{Caller: from, kind: jobCall, op: "close stdin", clock: clock{endless: true}, write: &write{finish: true, untilTaken: true}}
+func (p *process) closeStdin(from protocol.Caller, keyed bool) {
+	c := &call{Caller: from, kind: jobCall, op: "close stdin", clock: clock{endless: true}, write: &write{finish: true, untilTaken: true, keyed: keyed}}
 	if full := p.enqueue(c); full != nil {
 		p.reply(from, full)
 	}
@@ -176,6 +180,10 @@ func (p *process) enqueue(c *call) *messages.Error {
 	}
 	in.pending += len(c.write.bytes)
 	p.await(c)
+	if c.write.keyed { // what others have written waits until the keyboard is given back
+		p.send(c)
+		return nil
+	}
 	in.held = append(in.held, c)
 	p.sendHeld()
 	return nil
@@ -233,11 +241,11 @@ func (p *process) nextWrite(c *call) {
 	p.sendHeld()
 }
 
-// sendHeld sends the writes that wait for no other. Between two attempts there is no child to take them, so they wait for the
+// sendHeld sends the writes that wait for no other, unless a person has the keyboard. Between two attempts there is no child to take them, so they wait for the
 // next.
 func (p *process) sendHeld() {
 	in := &p.input
-	for in.current == nil && len(in.held) > 0 && p.reachable() != nil {
+	for in.current == nil && len(in.held) > 0 && p.reachable() != nil && !p.keyboard.taken() {
 		next := in.held[0]
 		in.held = slices.Delete(in.held, 0, 1)
 		p.send(next)
@@ -318,7 +326,7 @@ func (p *process) callOf(w *write) *call {
 
 // note remembers, for the next answer, the outcome of a write that was answered before it was known.
 func (in *input) note(w *write) {
-	if w.finish || w.repeatable {
+	if w.finish || w.repeatable || w.keyed {
 		return
 	}
 	if len(in.news) == maxNews {

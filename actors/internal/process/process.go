@@ -31,6 +31,7 @@ type process struct {
 	calls    []*call // that wait, in the order in which they came
 	paused   int     // PauseYields not yet resumed
 	input    input
+	keyboard keyboard
 	looking  looking
 	spooling *spooling // nil where no output goes to a file
 	outputAt time.Time // when output came last
@@ -104,7 +105,7 @@ func (p *process) advance(next state) {
 func (p *process) tellProgress() { p.ctx.Send(p.supervisor, p.progress()) }
 
 func (p *process) progress() protocol.Progress {
-	info := protocol.Progress{Process: p.id, State: p.state.name(), Size: p.size}
+	info := protocol.Progress{Process: p.id, State: p.state.name(), Size: p.size, Keyboard: p.keyboard.holder}
 	if p.decision != nil {
 		info.Dir = p.decision.launch.Dir
 		info.Repeatable = p.decision.launch.Sandbox != nil && p.decision.plan.OnDenial != policy.Return
@@ -165,6 +166,8 @@ func (p *process) handle(message any) {
 		p.foundPorts(m)
 	case runTimeout:
 		p.runTimedOut()
+	case keyboardIdle:
+		p.keyboardIdle(m.id)
 	case jobDone:
 		p.jobDone(m)
 	case spooled:
@@ -227,6 +230,7 @@ func (p *process) endEvent() protocol.EndEvent {
 // handOver hands the obligations of a crashing actor to the supervisor, which also knows the child.
 func (p *process) handOver(at any) {
 	p.endLooks()
+	p.keyboardReturned(messages.ReturnedAtEnd)
 	p.spooling.leave()
 	var child ptyio.Child
 	if p.attempt != nil && p.attempt.calls != nil {
@@ -253,6 +257,7 @@ func (p *process) leave() {
 	if p.attempt != nil && p.attempt.calls != nil {
 		shared.Abandon(p.attempt.calls.child)
 	}
+	p.keyboardReturned(messages.ReturnedAtEnd)
 	p.endEvent().Publish(&messages.EndRecord{Cause: messages.CauseRuntimeFailure, Status: p.status(), Detail: "its session has ended"}, p.output.Output)
 	p.spooling.leave()
 	p.output.Close()
@@ -321,6 +326,7 @@ type (
 	runTimeout   struct{}
 	runDrained   struct{}
 	inputOverdue struct{ attempt int }
+	keyboardIdle struct{ id messages.KeyboardID }
 	// endOverdue says that a child which was asked to end, or was abandoned after that, has not ended in time.
 	endOverdue struct {
 		attempt   int

@@ -40,11 +40,20 @@ func (p *process) control(r protocol.Request) {
 			"the process is "+strings.ReplaceAll(string(p.state.name()), "_", " ")+"; wait until it runs", "wait for messages.ExecStarted"))
 		return
 	}
+	if barred := p.barred(r.Message); barred != nil {
+		p.reply(r.Caller, barred)
+		return
+	}
 	switch m := r.Message.(type) {
+	case messages.TakeKeyboard:
+		p.takeKeyboard(r.Caller, m.Holder)
+	case messages.ReturnKeyboard:
+		p.keyboardReturned(messages.ReturnedByHolder)
+		p.reply(r.Caller, protocol.Done{})
 	case messages.WriteStdin:
 		p.write(r.Caller, m)
 	case messages.CloseStdin:
-		p.closeStdin(r.Caller)
+		p.closeStdin(r.Caller, m.Keyboard != "")
 	case messages.Resize:
 		p.resize(child, r.Caller, m.Size)
 	case messages.Signal:

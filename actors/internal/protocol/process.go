@@ -66,6 +66,7 @@ type (
 		Attempt    int
 		Enforced   *messages.Enforcement // for that attempt
 		Repeatable bool                  // the plan allows another attempt after that one
+		Keyboard   *messages.KeyboardHolder
 	}
 	// Yielded says that the command outlives the call that asked for it.
 	Yielded struct{ Process messages.ProcessID }

@@ -42,6 +42,7 @@ func newEntry(id messages.ProcessID, o *shared.Command, actor *system.PID) *entr
 // learn notes what the actor of the process reports.
 func (e *entry) learn(m protocol.Progress) {
 	e.info.State, e.info.Dir, e.info.PID, e.info.Size, e.info.Enforced = m.State, m.Dir, m.PID, m.Size, m.Enforced
+	e.info.Keyboard = m.Keyboard
 	e.attempt.begun, e.again = m.Attempt, m.Repeatable
 }
 

@@ -112,6 +112,10 @@ func (v *supervisor) handle(message any) {
 		v.route(m.Process, m)
 	case messages.Signal:
 		v.route(m.Process, m)
+	case messages.TakeKeyboard:
+		v.call(m.Process, m)
+	case messages.ReturnKeyboard:
+		v.route(m.Process, m)
 	case messages.Wait:
 		v.wait(m)
 	case messages.Terminate:
@@ -237,6 +241,7 @@ func (v *supervisor) exec(o shared.Command) {
 	}
 	id := v.ids.next(func(id messages.ProcessID) bool { return v.entries[id] != nil || v.records.find(id) != nil })
 	e := newEntry(id, &o, process.Start(v.ctx, process.Config{Session: v.Session, Runtime: v.runtime, Process: id, Command: o, Settings: v.settings, Paused: v.paused}))
+	e.info.Limits = v.settings.Limits.Tighter(o.Limits)
 	e.span = v.Telemetry.Began()
 	v.entries[id] = e
 	v.slots.use(e)

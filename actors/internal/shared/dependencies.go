@@ -70,6 +70,7 @@ type Patience struct {
 	Child    time.Duration // one call to a child that is not ours: 5 s
 	End      time.Duration // the end of such a child, after its grace period, and again after it was abandoned: 10 s
 	Approver time.Duration // an approver whose answer is not wanted any more: 5 s
+	Keyboard time.Duration // a person who has a keyboard and does not type: messages.DefaultKeyboardIdle
 	Plan     time.Duration // the plan of a command, from its call on, if it is to keep its position among the questions: 1 s
 }
 
@@ -86,6 +87,7 @@ func (s Dependencies) WithDefaults() *Dependencies {
 	s.Patience.Child = cmp.Or(s.Patience.Child, 5*time.Second)
 	s.Patience.End = cmp.Or(s.Patience.End, 10*time.Second)
 	s.Patience.Approver = cmp.Or(s.Patience.Approver, 5*time.Second)
+	s.Patience.Keyboard = cmp.Or(s.Patience.Keyboard, messages.DefaultKeyboardIdle)
 	s.Patience.Plan = cmp.Or(s.Patience.Plan, time.Second)
 	return &s
 }
@@ -130,7 +132,8 @@ type SessionConfig struct {
 	Executions       messages.ExecutionMode
 	LeastAssurance   messages.Assurance
 	Limits           messages.Limits
-	Approver         Approver      // nil: only subscribers and callers answer
+	Approver         Approver // nil: only subscribers and callers answer
+	Keyboard         messages.KeyboardPolicy
 	ApprovalDeadline time.Duration // zero: none
 	OnDeadline       messages.DecisionKind
 	// Ended is called when the last process has ended and no event of the session comes any more, before any caller is
@@ -140,5 +143,5 @@ type SessionConfig struct {
 
 func (c SessionConfig) Settings() Settings {
 	return Settings{Dir: c.Dir, Environment: c.Environment, Base: c.Base, noLogin: c.NoLoginShell, LongestPoll: c.LongestPoll, AnswerEarly: c.AnswerEarly, RecordRaw: c.RecordRaw,
-		outputTokens: c.OutputTokens, Approval: c.Approval, Unreadable: c.RulesUnreadable, Executions: c.Executions, Sandbox: c.Sandbox, Least: c.LeastAssurance, Limits: c.Limits}
+		outputTokens: c.OutputTokens, Approval: c.Approval, Unreadable: c.RulesUnreadable, Executions: c.Executions, Keyboard: c.Keyboard, Sandbox: c.Sandbox, Least: c.LeastAssurance, Limits: c.Limits}
 }

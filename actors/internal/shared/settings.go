@@ -30,6 +30,7 @@ type Settings struct {
 	Rules        *rules.Set
 	Unreadable   messages.RulesUnreadable
 	Executions   messages.ExecutionMode
+	Keyboard     messages.KeyboardPolicy
 
 	// The environment of commands that name no policy of their own, or why there is none; see built.
 	Env      []string
