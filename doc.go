@@ -111,6 +111,14 @@
 // [Session.Process] gives a handle on a process whose id is known. Requests that name a process, such as messages.Poll, are for
 // callers that got the id from elsewhere: from a model, for example.
 //
+// # The keyboard
+//
+// [Session.TakeKeyboard] gives the input of a process on a terminal to a person. What others write then is refused with
+// messages.ErrKeyboardTaken, or waits if [SessionOptions.Keyboard] says so; ^C, the end of the input and a new size count as input. The
+// person's input shows the answer's ID, takes no output and ends no polls. The last one to take a keyboard has it. It is given back by
+// [Session.ReturnKeyboard], after 10 minutes without input, and when the program exits; messages.KeyboardTaken and KeyboardReturned say so.
+// Signals and terminations are everybody's. Package window does this in a page.
+//
 // # Who may run what
 //
 // Every command gets a plan before it runs: run, ask or reject. Package policy makes it from SessionOptions.Approval and Sandbox,

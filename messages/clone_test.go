@@ -31,7 +31,7 @@ var requests = []cloned{
 	clones[messages.ExecCommand](), clones[messages.RunCommand](), clones[messages.ApplyPatch](), clones[messages.WriteStdin](), clones[messages.ReadOutput](),
 	clones[messages.Wait](), clones[messages.UpdateEnvironment](), clones[messages.Decide](), clones[messages.Decision](),
 	clones[messages.AdditionalPermissions](), clones[messages.EnvironmentPolicy](), clones[messages.SandboxPolicy](),
-	clones[messages.Poll](), clones[messages.Terminate](), clones[messages.CloseStdin](), clones[messages.Resize](),
+	clones[messages.Poll](), clones[messages.Terminate](), clones[messages.CloseStdin](), clones[messages.TakeKeyboard](), clones[messages.ReturnKeyboard](), clones[messages.Resize](),
 	clones[messages.Signal](), clones[messages.RevokeGrant](), clones[*messages.SandboxPolicy](),
 }
 

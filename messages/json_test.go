@@ -103,7 +103,7 @@ func fill(t *rapid.T, v reflect.Value) {
 func TestEverythingCrossesJSON(t *testing.T) {
 	for _, check := range []crossing{
 		crosses[messages.ExecCommand](), crosses[messages.RunCommand](), crosses[messages.ApplyPatch](), crosses[messages.PatchResult](), crosses[messages.WriteStdin](), crosses[messages.Poll](),
-		crosses[messages.CloseStdin](), crosses[messages.Resize](), crosses[messages.Signal](), crosses[messages.Terminate](),
+		crosses[messages.CloseStdin](), crosses[messages.TakeKeyboard](), crosses[messages.ReturnKeyboard](), crosses[messages.Resize](), crosses[messages.Signal](), crosses[messages.Terminate](),
 		crosses[messages.UpdateEnvironment](), crosses[messages.ReadOutput](), crosses[messages.Wait](),
 		crosses[messages.Decide](), crosses[messages.RevokeGrant](), crosses[messages.Questions](), crosses[messages.Grants](),
 

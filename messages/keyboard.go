@@ -24,6 +24,7 @@ const DefaultKeyboardIdle = 10 * time.Minute
 type Keyboard struct {
 	Process ProcessID  `json:"process"`
 	ID      KeyboardID `json:"id"`
+	Since   time.Time  `json:"since"` // as KeyboardHolder has it
 }
 
 // KeyboardHolder is who has a keyboard, and since when.

@@ -24,13 +24,62 @@ func (s style) look() (foreground, background string) {
 
 // escapeMarkup makes text harmless in HTML and XML. What no XML may have, and what changes the direction of text, is shown as a
 // replacement.
-func escapeMarkup(text string) string {
-	return html.EscapeString(strings.Map(func(r rune) rune {
+func escapeMarkup(text string) string { return html.EscapeString(harmless(text)) }
+
+// harmless replaces what no page shows as it is.
+func harmless(text string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == 0xfffe || r == 0xffff || unicode.Is(unicode.Bidi_Control, r) {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, text))
+	}, text)
+}
+
+// Span is a part of a row in which everything looks the same, for pages that draw a screen themselves.
+type Span struct {
+	// Text is valid UTF-8 without control characters; it is no markup, and has to be escaped where it is put into some.
+	Text string
+	Cols int // how many columns it takes
+	// Foreground and Background are colours as #rrggbb; empty ones are the page's own.
+	Foreground, Background string
+	// Look are names with blanks between them: bold, faint, italic, hidden, underline, double, curly, dotted, dashed, struck, overlined.
+	Look string
+}
+
+// Row is what a row shows, counted from zero; the default style behind it is left out. There is none outside of the screen.
+func (s *Screen) Row(y int) []Span {
+	if y < 0 || y >= len(s.terminal.rows) {
+		return nil
+	}
+	var spans []Span
+	for _, run := range s.terminal.runs(&s.terminal.rows[y]) {
+		span := Span{Text: harmless(run.text), Cols: run.end - run.from, Look: run.names()}
+		if foreground, background := run.look(); run.style.attributes&reverse != 0 {
+			span.Foreground, span.Background = foreground, background
+		} else {
+			span.Foreground, span.Background = run.foreground.hex(""), run.background.hex("")
+		}
+		spans = append(spans, span)
+	}
+	return spans
+}
+
+// names are the attributes of a style in words; see Span.
+func (s style) names() string {
+	var names []string
+	for _, one := range []struct {
+		attribute
+		name string
+	}{{bold, "bold"}, {faint, "faint"}, {italic, "italic"}, {hidden, "hidden"}, {struck, "struck"}, {overlined, "overlined"}} {
+		if s.attributes&one.attribute != 0 {
+			names = append(names, one.name)
+		}
+	}
+	if s.underline != noUnderline {
+		names = append(names, [...]string{single: "underline", double: "double", curly: "curly", dotted: "dotted", dashed: "dashed"}[s.underline])
+	}
+	return strings.Join(names, " ")
 }
 
 // css are the declarations of a style that HTML and SVG share.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/window"
 )
 
 // command is a line with a colon in front.
@@ -30,6 +31,7 @@ func commands() []command {
 		{"patch", "FILE", "apply the patch in FILE", applyPatch},
 		{"grants", "", "list what you allowed for this session", grants},
 		{"revoke", "GRANT", "revoke it: you will be asked again about the next such command", revoke},
+		{"window", "", "open a page in which others see and do what you can; each link is good for one browser", openWindow},
 		{"help", "", "this list", help},
 		{"quit", "", "end everything, and the demo", func(_ context.Context, h *host, _ string) error { h.quit(0); return nil }},
 	}
@@ -177,6 +179,23 @@ func revoke(ctx context.Context, h *host, argument string) error {
 		h.note("%s is forgotten: you will be asked again about the next such command.", messages.Visible(argument))
 	}
 	return err
+}
+
+func openWindow(_ context.Context, h *host, _ string) error {
+	if h.window == nil {
+		w, err := window.New(h.rt, window.Options{})
+		if err != nil {
+			return err
+		}
+		at, err := w.Serve("127.0.0.1:0", nil)
+		if err != nil {
+			w.Close()
+			return err
+		}
+		h.window, h.windowAt = w, at
+	}
+	h.note("Open %s", h.window.Link(h.windowAt))
+	return nil
 }
 
 func help(_ context.Context, h *host, _ string) error {

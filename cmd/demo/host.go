@@ -22,6 +22,7 @@ import (
 	"github.com/execbus/execbus/cmd/internal/ask"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/view"
+	"github.com/execbus/execbus/window"
 )
 
 // host runs commands on a terminal, with the terminal in raw mode from the beginning to the end. One goroutine owns the host:
@@ -38,6 +39,9 @@ type host struct {
 	events  chan messages.Event // of all commands, in order and without loss; nil after the last one
 	results chan func()         // what other goroutines have for this one
 	signals chan os.Signal
+
+	window   *window.Window // nil until it is opened
+	windowAt string         // its URL
 
 	jobs     map[messages.CallID]*job // those that run, and those that ended with output that was not shown
 	started  int
@@ -462,6 +466,9 @@ func (h *host) quit(code int) {
 		h.note("Ending everything that still runs.")
 	}
 	go func() {
+		if h.window != nil {
+			h.window.Close()
+		}
 		if err := shutdown(h.rt); err != nil {
 			h.terminal.restore()
 			os.Exit(fail(err)) // the warden ends the rest

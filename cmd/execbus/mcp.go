@@ -40,6 +40,7 @@ Examples:
   execbus mcp --http 127.0.0.1:8123 --token-file ~/.execbus-token
   execbus mcp --network --writable ~/.cache
   EXECBUS_SANDBOX=danger-full-access execbus mcp
+  execbus mcp --window 127.0.0.1:8900
   claude mcp add execbus -- execbus mcp
 `
 }
@@ -66,6 +67,10 @@ func serveMCP(args []string, std streams) int {
 		return misused(std, "--token-file and --no-auth need --http", mcpUsage())
 	case c.http != "" && (c.detach || c.withOwner):
 		return misused(std, "--detach and --with-parent cannot be used with --http", mcpUsage())
+	case c.window == "" && (c.windowViewers || c.windowInsecure || c.windowCert != "" || len(c.windowHosts) > 0):
+		return misused(std, "--window-viewers, --window-host, --window-cert and --window-insecure need --window", mcpUsage())
+	case (c.windowCert == "") != (c.windowKey == ""):
+		return misused(std, "--window-cert and --window-key go together", mcpUsage())
 	case c.tokenFile != "" && c.noAuth:
 		return misused(std, "--token-file and --no-auth cannot be used together", mcpUsage())
 	}
@@ -99,6 +104,10 @@ func (c *config) serveMCP(ctx context.Context, std streams) error {
 	number, _ := build()
 	server, err := mcp.NewServer(rt, mcp.Options{Session: session, SandboxSettings: sandboxFlags, AssuranceSetting: assuranceFlag,
 		HideShell: c.hideShell, Detach: c.detach, Version: number})
+	var closing func()
+	if err == nil {
+		closing, err = c.openWindow(rt, std)
+	}
 	if err == nil && c.http != "" {
 		err = c.serveHTTP(ctx, server, std)
 	} else if err == nil {
@@ -106,6 +115,9 @@ func (c *config) serveMCP(ctx context.Context, std streams) error {
 			ctx = whileParentLives(ctx)
 		}
 		err = server.ServeStream(ctx, std.in, std.out)
+	}
+	if closing != nil {
+		closing()
 	}
 	if ended := shutdown(rt); err == nil {
 		err = ended

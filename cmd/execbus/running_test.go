@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,8 +27,28 @@ type running struct {
 	c      *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Scanner
-	errors strings.Builder
+	errors log
 }
+
+// log is what a program has written so far.
+type log struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *log) Len() int { return len(l.String()) }
 
 func launch(t *testing.T, arguments ...string) *running {
 	t.Helper()

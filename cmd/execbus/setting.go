@@ -65,6 +65,9 @@ type config struct {
 	audit                                      execbus.AuditOptions
 	record                                     string
 	recordInput, recordRaw                     bool
+	window, windowCert, windowKey              string
+	windowHosts                                []string
+	windowViewers, windowInsecure              bool
 }
 
 // settings are all settings, in the order of the help.
@@ -183,6 +186,20 @@ var settings = []setting{
 	{name: "http", commands: "mcp", value: "ADDRESS",
 		meaning: "serve over HTTP at an address such as 127.0.0.1:8123; port 0 takes a free one. The URL is the first line of standard output",
 		set:     one(func(c *config, s string) error { c.http = s; return nil })},
+	{name: "window", commands: "mcp", value: "ADDRESS",
+		meaning: "serve a page for people at an address such as 127.0.0.1:8900; port 0 takes a free one. They see what runs, answer questions and take the keyboard of " +
+			"terminals. The link, which is good for one browser, is printed on standard error",
+		set: one(func(c *config, s string) error { c.window = s; return nil })},
+	{name: "window-viewers", commands: "mcp", meaning: "also print a link of the window for people who can look and nothing else",
+		set: yes(func(c *config) *bool { return &c.windowViewers })},
+	{name: "window-host", commands: "mcp", value: "NAME", several: true, meaning: "another name under which people reach the window",
+		set: func(c *config, names []string) error { c.windowHosts = names; return nil }},
+	{name: "window-cert", commands: "mcp", value: "FILE", path: true, meaning: "serve the window over TLS with the certificate in a PEM file",
+		set: one(func(c *config, s string) error { c.windowCert = s; return nil })},
+	{name: "window-key", commands: "mcp", value: "FILE", path: true, meaning: "the private key of that certificate",
+		set: one(func(c *config, s string) error { c.windowKey = s; return nil })},
+	{name: "window-insecure", commands: "mcp", meaning: "serve the window without TLS at an address that is not a loopback address",
+		set: yes(func(c *config) *bool { return &c.windowInsecure })},
 	{name: "token-file", commands: "mcp serve", value: "FILE", path: true,
 		initial: "a token is made and printed: by mcp as the second line of standard output, by serve in the URL",
 		meaning: `a file with the token that clients over TCP must send as "Authorization: Bearer TOKEN"`,

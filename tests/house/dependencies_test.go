@@ -46,8 +46,8 @@ var dependencies = map[string]dependency{
 		rooms:  []string{"ptyio"},
 	},
 	"github.com/coder/websocket": {
-		reason: "websockets for the exec-server protocol: frames, pings, limits",
-		rooms:  []string{"execserver", "examples"},
+		reason: "websockets for the exec-server protocol and the window: frames, pings, limits",
+		rooms:  []string{"execserver", "window", "examples"},
 	},
 	"github.com/segmentio/encoding": {
 		reason: "reads JSON by tokens: bounds, names that occur twice; package json only",

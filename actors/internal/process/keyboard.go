@@ -47,7 +47,7 @@ func (p *process) takeKeyboard(from protocol.Caller, holder string) {
 			p.answer(held, p.keyboardTaken("write"))
 		}
 	}
-	p.reply(from, &messages.Keyboard{Process: p.id, ID: k.id})
+	p.reply(from, &messages.Keyboard{Process: p.id, ID: k.id, Since: now})
 }
 
 // keyboardReturned gives the input back to everybody, and sends what waits for that.

@@ -1,0 +1,301 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+func need(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil {
+		t.Skipf("%s is not installed", program)
+	}
+}
+
+func TestAHundredProcessesAreSeenAndFound(t *testing.T) {
+	s := newStage(t, execbus.SessionOptions{MaxProcesses: 128})
+	for i := range 98 {
+		if _, err := s.session.Start(s.context(), messages.ExecCommand{Argv: []string{"sleep", fmt.Sprint(1000 + i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.start("bash", "-c", "read -rp 'name? ' x")
+	s.start("bash", "-c", "while :; do :; done")
+	p := s.open(s.link(), 1300, 900)
+	p.until("all processes are listed", func() bool {
+		return evaluate[int](p, "document.querySelectorAll('#processes tr').length") == 100
+	})
+	p.see("#processes", "waits for input: a line")
+	p.until("a plot is drawn", func() bool { return evaluate[int](p, "document.querySelectorAll('svg.plot').length") > 0 })
+	p.picture("overview")
+	p.do(chromedp.SetValue("input[name=q]", "sleep 1042"), chromedp.Submit("input[name=q]"), chromedp.WaitVisible("#processes tr"))
+	if n := evaluate[int](p, "document.querySelectorAll('#processes tr').length"); n != 1 {
+		t.Errorf("%d processes match", n)
+	}
+	p.see("#processes", "sleep 1042")
+}
+
+func TestAPersonEditsAFileInVim(t *testing.T) {
+	need(t, "vim")
+	s := newStage(t, execbus.SessionOptions{})
+	file := filepath.Join(s.dir, "letter.txt")
+	vim := s.start("vim", "-u", "NONE", "-N", "-c", "syntax on", file)
+	p := s.open(s.link(), 1200, 900)
+	p.page(vim)
+	p.see("#screen", "letter.txt")
+	p.click("[data-do=take]")
+	p.see("#tools", "You have the keyboard")
+	p.do(chromedp.Focus("#keys"), chromedp.KeyEvent("iGrüße aus dem Fenster\r<script>alert(1)</script>"))
+	p.see("#screen", "<script>alert(1)</script>")
+	p.picture("typing")
+	p.do(chromedp.KeyEvent("\x1b:wq\r"))
+	p.see("#notes", "No more output")
+	text, err := os.ReadFile(file)
+	if err != nil || string(text) != "Grüße aus dem Fenster\n<script>alert(1)</script>\n" {
+		t.Errorf("%v, %q", err, text)
+	}
+	p.picture("ended")
+	if n := evaluate[int](p, "document.querySelectorAll('#screen script').length"); n != 0 {
+		t.Error("output became markup")
+	}
+}
+
+func TestAPersonUsesHtop(t *testing.T) {
+	need(t, "htop")
+	s := newStage(t, execbus.SessionOptions{})
+	htop := s.start("htop")
+	p := s.open(s.link(), 1300, 900)
+	p.page(htop)
+	p.see("#screen", "F10")
+	p.click("[data-do=take]")
+	p.see("#tools", "You have the keyboard")
+	p.do(chromedp.Focus("#keys"), chromedp.KeyEvent("/execbus"))
+	p.see("#screen", "Search: execbus")
+	p.picture("htop")
+	p.do(chromedp.KeyEvent("\x1b"))
+	p.see("#screen", "F10") // not together: a program takes ESC and q for a key with Alt
+	p.do(chromedp.KeyEvent("q"))
+	p.see("#notes", "No more output")
+}
+
+// A password that a person types where nothing is shown is in no event, no output and no part of the page.
+func TestAPasswordIsNowhere(t *testing.T) {
+	const password = "xyzzy-Plugh42"
+	s := newStage(t, execbus.SessionOptions{})
+	events, err := s.session.Events(execbus.Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := s.start("bash", "-c", `read -rsp 'password: ' x; echo; printf %s "$x" | sha256sum; read -r x`)
+	watcher := s.open(s.window.ViewersLink(s.server.URL), 1000, 800)
+	watcher.page(reader)
+	p := s.open(s.link(), 1000, 800)
+	p.page(reader)
+	p.see("#facts", "a secret: echo is off")
+	p.click("[data-do=take]")
+	p.see("#tools", "You have the keyboard")
+	p.do(chromedp.Focus("#keys"), chromedp.KeyEvent(password+"\r"))
+	p.see("#screen", "  -")
+	watcher.see("#screen", "  -")
+	p.picture("after")
+	for _, tab := range []*tab{p, watcher} {
+		for _, where := range []string{"document.documentElement.outerHTML", "Array.from(document.querySelectorAll('input, textarea'), e => e.value).join()",
+			"JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])"} {
+			if strings.Contains(evaluate[string](tab, where), password) {
+				t.Errorf("%s has the password", where)
+			}
+		}
+	}
+	p.click("[data-do=return]")
+	p.until("it is given back", func() bool { return !strings.Contains(p.text("#tools"), "You have") })
+	if _, err := reader.Terminate(s.context()); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		event, err := events.Next(s.context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := fmt.Sprintf("%s %+v", text(event), event); strings.Contains(text, password) || strings.Contains(text, password[:6]) {
+			t.Errorf("an event has the password: %s", text)
+		}
+		if _, over := event.(messages.ExecEnded); over {
+			break
+		}
+	}
+	_ = filepath.WalkDir(s.dir, func(path string, entry os.DirEntry, _ error) error {
+		if content, err := os.ReadFile(path); err == nil && strings.Contains(string(content), password) {
+			t.Errorf("%s has the password", path)
+		}
+		return nil
+	})
+}
+
+func text(event messages.Event) string {
+	encoded, _ := json.Marshal(event)
+	return string(encoded)
+}
+
+// A question that is put at a terminal and in two pages is answered once, and all see that.
+func TestAQuestionIsAnsweredOnce(t *testing.T) {
+	terminal, answer := make(chan messages.Question, 2), make(chan messages.Decision)
+	s := newStage(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted},
+		Approver: execbus.ApproverFunc(func(ctx context.Context, q messages.Question) (messages.Decision, error) {
+			terminal <- q
+			select {
+			case d := <-answer:
+				return d, nil
+			case <-ctx.Done():
+				return messages.Decision{}, ctx.Err()
+			}
+		})})
+	p, other := s.open(s.link(), 1000, 800), s.telephone(s.window.ViewersLink(s.server.URL))
+	run := func(name string) <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.session.Exec(s.context(), messages.ExecCommand{Argv: []string{"touch", name}})
+			done <- err
+		}()
+		return done
+	}
+	done := run("<b>one</b>")
+	asked := <-terminal
+	p.see("#questions", "touch '<b>one</b>'")
+	other.see("#questions", "touch '<b>one</b>'")
+	for line := range strings.Lines(asked.Text()) {
+		if !strings.Contains(p.text("#questions"), strings.TrimSpace(line)) {
+			t.Errorf("the page lacks %q, which a terminal shows", line)
+		}
+	}
+	p.picture("question")
+	other.picture("question-telephone")
+	p.click("[data-kind=approved_for_session]")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	other.see("#status", "answered elsewhere")
+	p.see("#grants", "touch")
+	p.picture("grant")
+	done = run("two")
+	<-terminal
+	p.see("#questions", "touch two")
+	answer <- messages.Decision{Kind: messages.DecisionDenied}
+	if err := <-done; !errors.Is(err, messages.ErrRejected) {
+		t.Error(err)
+	}
+	p.see("#status", "answered elsewhere")
+	p.click("[data-do=revoke]")
+	p.until("the grant is gone", func() bool { return p.text("#grants") == "" })
+}
+
+// Two people and one keyboard: the second takes it over, and the first is told.
+func TestASecondPersonTakesOver(t *testing.T) {
+	s := newStage(t, execbus.SessionOptions{})
+	shell := s.start("bash", "--norc", "--noprofile")
+	ada, bob := s.open(s.link(), 1000, 800), s.telephone(s.link())
+	for _, p := range []*tab{ada, bob} {
+		p.page(shell)
+		p.see("#screen", "$")
+	}
+	ada.click("[data-do=take]")
+	ada.see("#tools", "You have the keyboard")
+	ada.do(chromedp.Focus("#keys"), chromedp.KeyEvent("echo from ada\r"))
+	bob.see("#screen", "\nfrom ada")
+	bob.see("#tools", "Take over")
+	bob.click("[data-do=take]")
+	bob.see("#tools", "You have the keyboard")
+	ada.see("#tools", "Take over")
+	bob.do(chromedp.Focus("#keys"), chromedp.KeyEvent("echo from bob\r"))
+	ada.see("#screen", "\nfrom bob")
+	bob.until("the terminal has the width of the telephone", func() bool {
+		info, err := shell.Info(s.context())
+		return err == nil && info.Size.Cols < 70
+	})
+	if wide := evaluate[int](bob, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); wide > 0 {
+		t.Errorf("the page is %d pixels wider than the telephone", wide)
+	}
+	bob.picture("telephone")
+}
+
+// The connection breaks while keys are typed, and nothing is lost or done twice.
+func TestNothingIsLostWithAConnection(t *testing.T) {
+	s := newStage(t, execbus.SessionOptions{})
+	shell := s.start("bash", "-c", `stty -echo; echo ready; while read -r x; do echo "got $x"; done`)
+	p := s.open(s.link(), 1000, 800)
+	p.page(shell)
+	p.see("#screen", "ready")
+	p.click("[data-do=take]")
+	p.see("#tools", "You have the keyboard")
+	var want []string
+	for i := range 20 {
+		if i%5 == 4 {
+			s.cut()
+		}
+		line := fmt.Sprintf("line %d", i)
+		p.do(chromedp.Focus("#keys"), chromedp.KeyEvent(line+"\r"))
+		want = append(want, "got "+line)
+	}
+	p.see("#screen", "got line 19")
+	page, err := shell.Read(s.context(), messages.ReadOutput{Offset: new(int64)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var output string
+	for _, chunk := range page.Chunks {
+		output += string(chunk.Bytes)
+	}
+	if got := strings.ReplaceAll(output, "\r\n", "\n"); got != "ready\n"+strings.Join(want, "\n")+"\n" {
+		t.Errorf("%q", got)
+	}
+	if p.text("#tools") == "" || !strings.Contains(p.text("#tools"), "You have the keyboard") {
+		t.Error("the keyboard is lost")
+	}
+}
+
+// Everything can be reached and done with keys, in the dark, too.
+func TestAPageWorksByKeyboardAlone(t *testing.T) {
+	s := newStage(t, execbus.SessionOptions{})
+	shell := s.start("bash", "-c", `printf '\033[1;32mgreen \033[4:3munderlined\033[0m \033[44mblue\033[0m\n'; read -r x; exit 3`)
+	p := s.open(s.link(), 1000, 800, chromedp.Flag("force-dark-mode", true), chromedp.Flag("blink-settings", "preferredColorScheme=0"))
+	p.do(chromedp.WaitVisible("#processes a"), chromedp.KeyEvent("/"))
+	if name := evaluate[string](p, "document.activeElement.name"); name != "q" {
+		t.Errorf("/ goes to %q", name)
+	}
+	p.page(shell)
+	p.see("#screen", "green")
+	var seen []string
+	for range 40 {
+		p.do(chromedp.KeyEvent("\t"))
+		at := evaluate[string](p, "(e => e.dataset.do || e.id || e.textContent)(document.activeElement)")
+		seen = append(seen, at)
+		if at == "take" {
+			break
+		}
+	}
+	if seen[len(seen)-1] != "take" {
+		t.Fatalf("the button is not reached: %q", seen)
+	}
+	p.do(chromedp.KeyEvent("\r"))
+	p.see("#tools", "You have the keyboard")
+	p.until("the keys have the focus", func() bool { return evaluate[string](p, "document.activeElement.id") == "keys" })
+	p.picture("dark")
+	p.do(chromedp.KeyEvent(" ", chromedp.KeyModifiers(kb.ModifierCtrl, kb.ModifierShift)))
+	if at := evaluate[string](p, "document.activeElement.dataset.do"); at != "return" {
+		t.Errorf("the way out leads to %q", at)
+	}
+	p.do(chromedp.Focus("#keys"), chromedp.KeyEvent("\r"))
+	p.see("#facts", "exited with code 3")
+}

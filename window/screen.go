@@ -1,0 +1,262 @@
+package window
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/view"
+)
+
+// Bounds of a live screen.
+const (
+	pictureTime = time.Second / 30 // the least between two pictures
+	pictureSum  = 1500             // pictures a second for all who watch a process: where they are many, each gets fewer
+	mostBehind  = 256 << 10        // bytes of output: a screen that is further behind begins again
+	beginAgain  = 64 << 10         // with so many bytes before the end
+	readWait    = time.Minute
+)
+
+// picture is what a screen shows at one moment. It is never changed: all who watch share it.
+type picture struct {
+	size   messages.Size
+	rows   []string // JSON
+	cursor view.Cursor
+	title  string
+	modes  view.Modes
+	// approximate says that the screen was not made from all output: it may be wrong until the program clears it.
+	approximate bool
+	note        string // why no more comes; empty while some may
+
+	number int    // of the screen's pictures
+	change []byte // the message for those who have the one before
+}
+
+// feed is the live screen of a process, for all who watch it. It reads as any reader does: the process never waits for it.
+type feed struct {
+	key     key
+	session *execbus.Session
+	end     context.CancelFunc
+
+	// The lock is held to replace or read these: the screen, its resizes and those who watch it are in goroutines of their own.
+	mu       sync.Mutex
+	latest   *picture
+	changed  chan struct{} // closed when there is another picture
+	size     messages.Size // to be
+	wake     context.CancelFunc
+	watchers int
+}
+
+// watch joins those who watch a process.
+func (w *Window) watch(k key, s *execbus.Session, size messages.Size) *feed {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.feeds[k]
+	if f == nil {
+		ctx, end := context.WithCancel(w.ctx)
+		f = &feed{key: k, session: s, end: end, latest: &picture{size: size.OrDefault()}, changed: make(chan struct{}), size: size.OrDefault(), wake: func() {}}
+		w.feeds[k] = f
+		w.work.Go(func() { f.run(ctx) })
+		w.work.Go(func() { f.follow(ctx) })
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watchers++
+	return f
+}
+
+// unwatch leaves; the screen of a process that nobody watches costs nothing.
+func (w *Window) unwatch(f *feed) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.watchers--; f.watchers == 0 {
+		f.end()
+		delete(w.feeds, f.key)
+	}
+}
+
+// now is the latest picture, and what is closed when there is another.
+func (f *feed) now() (*picture, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.latest, f.changed
+}
+
+// follow notes new sizes of the terminal.
+func (f *feed) follow(ctx context.Context) {
+	events, err := f.session.Events(execbus.Watch{Name: "window screen", Kinds: []messages.EventKind{messages.KindTerminalResized}, Processes: []messages.ProcessID{f.key.Process}})
+	if err != nil {
+		return
+	}
+	defer events.Close()
+	for event, err := range events.All(ctx) {
+		if err != nil {
+			return
+		}
+		if resized, is := event.(messages.TerminalResized); is {
+			f.mu.Lock()
+			f.size = resized.Size.OrDefault()
+			f.wake()
+			f.mu.Unlock()
+		}
+	}
+}
+
+// run draws until nobody watches any more, or no more output can come.
+func (f *feed) run(ctx context.Context) {
+	d := &drawing{screen: view.NewScreen(f.latest.size), size: f.latest.size}
+	for began := false; ; {
+		wait := readWait
+		if d.drawn.IsZero() { // what there is now is shown at once, also if that is nothing
+			wait = 0
+		}
+		page, err := f.read(ctx, d.at, wait)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, messages.ErrCancelled): // to be resized
+		case err != nil:
+			f.show(d, err.Error())
+			return
+		case page.Total-d.at > mostBehind && !began: // what is read next is shown, however far behind it is by then
+			d.begin(page.Total - beginAgain)
+			began = true
+			continue
+		default:
+			d.write(page)
+			began = false
+		}
+		f.mu.Lock()
+		size, pause := f.size, max(pictureTime, time.Duration(f.watchers)*time.Second/pictureSum)
+		f.mu.Unlock()
+		if size != d.size {
+			d.size = size
+			d.screen.Resize(size)
+		}
+		if left := pause - time.Since(d.drawn); left > 0 {
+			select {
+			case <-time.After(left):
+			case <-ctx.Done():
+				return
+			}
+		}
+		over := page != nil && page.Ended && d.at >= page.Total
+		if over {
+			f.show(d, "no more output comes")
+			return
+		}
+		f.show(d, "")
+	}
+}
+
+// read waits for more output, or for another size.
+func (f *feed) read(ctx context.Context, at int64, wait time.Duration) (*messages.OutputPage, error) {
+	ctx, wake := context.WithCancel(ctx)
+	defer wake()
+	f.mu.Lock()
+	f.wake = wake
+	f.mu.Unlock()
+	return f.session.Read(ctx, messages.ReadOutput{Process: f.key.Process, Offset: &at, Max: beginAgain, Wait: wait, SkipLost: true})
+}
+
+// show makes a picture.
+func (f *feed) show(d *drawing, note string) {
+	d.drawn = time.Now()
+	p := d.picture()
+	p.note = note
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for y := range p.rows {
+		if y < len(f.latest.rows) && f.latest.rows[y] == p.rows[y] {
+			p.rows[y] = f.latest.rows[y] // the same memory: it is compared quickly
+		}
+	}
+	p.number = f.latest.number + 1
+	p.change = p.difference(f.latest)
+	f.latest = p
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// drawing is a screen with its place in the output.
+type drawing struct {
+	screen      *view.Screen
+	size        messages.Size
+	at          int64
+	drawn       time.Time
+	approximate bool
+	tail        []byte // the last bytes, in which a sequence may be cut
+}
+
+// begin goes on with an empty screen somewhere in the output.
+func (d *drawing) begin(at int64) {
+	d.screen, d.at, d.approximate, d.tail = view.NewScreen(d.size), at, true, nil
+}
+
+func (d *drawing) write(page *messages.OutputPage) {
+	if page.Missed > 0 {
+		d.begin(d.at + page.Missed)
+	}
+	for _, chunk := range page.Chunks {
+		_, _ = d.screen.Write(chunk.Bytes) // it never fails
+		d.at = chunk.Offset + int64(len(chunk.Bytes))
+		if d.approximate && clears(append(d.tail, chunk.Bytes...)) {
+			d.approximate = false
+		}
+		d.tail = bytes.Clone(chunk.Bytes[max(0, len(chunk.Bytes)-len(alternate)+1):])
+	}
+}
+
+const alternate = "\x1b[?1049h"
+
+// clears reports whether output has a sequence after which nothing of what was shown before is seen.
+func clears(output []byte) bool {
+	for _, sequence := range []string{"\x1b[2J", "\x1b[H\x1b[J", "\x1b[H\x1b[0J", "\x1bc", alternate} {
+		if bytes.Contains(output, []byte(sequence)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *drawing) picture() *picture {
+	p := &picture{size: d.screen.Size(), cursor: d.screen.Cursor(), title: d.screen.Title(), modes: d.screen.Modes(), approximate: d.approximate}
+	for y := range int(p.size.Rows) {
+		spans := [][]any{}
+		for _, s := range d.screen.Row(y) {
+			spans = append(spans, []any{s.Text, s.Cols, s.Foreground, s.Background, s.Look})
+		}
+		row, _ := json.Marshal(spans) // texts and numbers
+		p.rows = append(p.rows, string(row))
+	}
+	return p
+}
+
+// message is for one who has an earlier picture; nil stands for none.
+func (p *picture) message(before *picture) []byte {
+	if before != nil && before.number == p.number-1 {
+		return p.change
+	}
+	return p.difference(before)
+}
+
+func (p *picture) difference(before *picture) []byte {
+	set := map[string]json.RawMessage{}
+	for y, row := range p.rows {
+		if before == nil || y >= len(before.rows) || before.rows[y] != row {
+			set[strconv.Itoa(y)] = json.RawMessage(row)
+		}
+	}
+	text, _ := json.Marshal(map[string]any{"screen": map[string]any{"rows": p.size.Rows, "cols": p.size.Cols, "set": set, "title": p.title,
+		"approximate": p.approximate, "note": p.note, "cursor": []any{p.cursor.Row, p.cursor.Col, p.cursor.Visible},
+		"applicationCursor": p.modes.ApplicationCursor, "bracketedPaste": p.modes.BracketedPaste}}) // texts and numbers
+	return text
+}
