@@ -94,6 +94,11 @@ func TestAKeyboardTakesNoOutput(t *testing.T) {
 	if back := probe.Of[messages.KeyboardReturned](s.events, nil); len(back) != 1 || back[0].Why != messages.ReturnedAtEnd {
 		t.Errorf("%+v", back)
 	}
+	for _, r := range must[messages.Processes](s.host, s.supervisor, protocol.ListProcesses{Records: true}) {
+		if r.End == nil || r.Keyboard != nil {
+			t.Errorf("%+v: somebody has the keyboard of what has ended", r)
+		}
+	}
 }
 
 func TestOthersWaitForTheKeyboardWhereTheSessionSaysSo(t *testing.T) {

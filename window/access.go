@@ -183,7 +183,9 @@ func (a *access) admit(w http.ResponseWriter, r *http.Request) (key secret, p pe
 			http.Error(w, "open this window with the link that its program has printed", http.StatusForbidden)
 			return key, p, false
 		}
-		connections.Admit(r.Context())
+		if !p.reader { // viewers, who may be many, are admitted for pages that are open only
+			connections.Admit(r.Context())
+		}
 	}
 	return key, p, may
 }

@@ -54,7 +54,8 @@
 //
 // A link has a token that is good once: the browser gets a cookie for it (HttpOnly, SameSite=Strict), whose path is random, so that other servers
 // on this machine do not get it. The links of ViewersLink are good for any number of browsers, and these can look at everything and do
-// nothing. A request must name a loopback address, localhost, the address of Serve or one of Options.Hosts; a websocket must come
+// nothing. A request must name a loopback address, localhost, the address of Serve or one of Options.Hosts, which a
+// window at all addresses of a machine needs; a websocket must come
 // from our own page; the other requests change nothing. Pages allow no script, style or frame but their own.
 //
 // What programs, models and file names say is text: in parts of pages html/template escapes it, and screens are data that the script puts into
@@ -62,9 +63,10 @@
 //
 // # Bounds
 //
-//	pages that are open            1,024, whose answers wait 16 at most
+//	pages that are open            1,024, of which 896 may be viewers'; 16 answers of each wait at most
 //	messages from a browser        64 KiB
 //	browsers with a cookie         256, and 256 viewers; the oldest makes room
+//	pages that are remembered      4,096 of those who may act; the one that has been left for longest makes room
 //	links that nobody has used     64
 //	processes of an overview       2,000; a search finds the others
 //	time lines                     256 sessions
@@ -73,7 +75,7 @@
 // # What it does not do yet
 //
 // It shows neither the executions below a command nor the difference of a patch that was applied; a question about a patch shows its difference.
-// It has no recordings. Programs that ask their terminal something get the fixed answers of package ptyio, also while somebody watches. There
+// It has no recordings to take. Programs that ask their terminal something get the fixed answers of package ptyio, also while somebody watches. There
 // is no window for "execbus serve", which has no sessions.
 //
 // # What you must not assume

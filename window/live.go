@@ -9,13 +9,15 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/execbus/execbus/internal/connections"
 	"github.com/execbus/execbus/messages"
 )
 
 // Bounds of connections.
 const (
 	maxSockets  = 1024
-	maxFrame    = 64 << 10 // bytes of one message from a browser
+	maxViewing  = maxSockets - 128 // of which viewers may have so many, so that they keep out nobody who may act
+	maxFrame    = 64 << 10         // bytes of one message from a browser
 	sendTime    = 10 * time.Second
 	helloTime   = 10 * time.Second
 	maxAnswers  = 16                     // that wait to be sent; a browser that reads none gets to do nothing more
@@ -36,11 +38,12 @@ func (w *Window) live(response http.ResponseWriter, r *http.Request, who secret,
 		http.Error(response, "only the window's own pages may connect", http.StatusForbidden)
 		return
 	}
-	if !w.enter() {
+	if !w.enter(p.reader) {
 		http.Error(response, "too many pages look at this window", http.StatusServiceUnavailable)
 		return
 	}
 	defer w.exit()
+	connections.Admit(r.Context())
 	socket, err := websocket.Accept(response, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
 		return // it has answered
@@ -54,7 +57,9 @@ func (w *Window) live(response http.ResponseWriter, r *http.Request, who secret,
 	err = receive(greeting, socket, &h)
 	greeted()
 	if err != nil || len(h.Seat) == 0 || len(h.Seat) > 64 {
-		_ = socket.Close(websocket.StatusPolicyViolation, "the first message is not that of a page")
+		if ctx.Err() == nil { // the window has time for this
+			_ = socket.Close(websocket.StatusPolicyViolation, "the first message is not that of a page")
+		}
 		return
 	}
 	c := &connection{w: w, socket: socket, hello: h, reader: p.reader, answers: make(chan any, maxAnswers)}
@@ -72,10 +77,14 @@ func (w *Window) live(response http.ResponseWriter, r *http.Request, who secret,
 	<-reading
 }
 
-func (w *Window) enter() bool {
+func (w *Window) enter(reader bool) bool {
+	most := maxSockets
+	if reader {
+		most = maxViewing
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.sockets >= maxSockets || w.ctx.Err() != nil {
+	if w.sockets >= most || w.ctx.Err() != nil {
 		return false
 	}
 	w.sockets++
@@ -122,7 +131,7 @@ func (c *connection) receive(ctx context.Context) {
 			return
 		}
 		reply := answer{Done: a.N}
-		if err := c.seat.act(ctx, c.w, c.hello, a); err != nil {
+		if err := c.seat.act(c.w, c.hello, a); err != nil {
 			reply.Error = err.Error()
 		}
 		select {

@@ -110,6 +110,7 @@ func (w *Window) download(response http.ResponseWriter, r *http.Request, k key) 
 		if end < 0 {
 			end = page.Total // what comes later is not part of it
 		}
+		hurry(response)
 		if page.Missed > 0 {
 			_, _ = response.Write([]byte(messages.OmissionMarker(page.Missed)))
 			at += page.Missed

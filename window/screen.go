@@ -63,7 +63,7 @@ func (w *Window) watch(k key, s *execbus.Session, size messages.Size) *feed {
 		f = &feed{key: k, session: s, end: end, latest: &picture{size: size.OrDefault()}, changed: make(chan struct{}), size: size.OrDefault(), wake: func() {}}
 		w.feeds[k] = f
 		w.work.Go(func() { f.run(ctx) })
-		w.work.Go(func() { f.follow(ctx) })
+		w.work.Go(func() { f.follow(ctx, w) })
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,22 +91,31 @@ func (f *feed) now() (*picture, <-chan struct{}) {
 }
 
 // follow notes new sizes of the terminal.
-func (f *feed) follow(ctx context.Context) {
+func (f *feed) follow(ctx context.Context, w *Window) {
 	events, err := f.session.Events(execbus.Watch{Name: "window screen", Kinds: []messages.EventKind{messages.KindTerminalResized}, Processes: []messages.ProcessID{f.key.Process}})
 	if err != nil {
 		return
 	}
 	defer events.Close()
+	if info, err := w.describe(ctx, f.key); err == nil { // it may have changed before the subscription
+		f.resize(info.Size)
+	}
 	for event, err := range events.All(ctx) {
 		if err != nil {
 			return
 		}
 		if resized, is := event.(messages.TerminalResized); is {
-			f.mu.Lock()
-			f.size = resized.Size.OrDefault()
-			f.wake()
-			f.mu.Unlock()
+			f.resize(resized.Size)
 		}
+	}
+}
+
+func (f *feed) resize(size messages.Size) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if size = size.OrDefault(); size != f.size {
+		f.size = size
+		f.wake()
 	}
 }
 

@@ -28,7 +28,7 @@ type seatKey struct {
 
 // seat is a page of one person, over all its connections: it has the keyboards that the person has taken there.
 type seat struct {
-	reader bool
+	reader bool // it can do nothing, and there is nothing to remember about it
 
 	connected int         // under the window's lock, and so are the next two
 	left      time.Time   // when the last connection ended
@@ -40,20 +40,23 @@ type seat struct {
 	keyboards sync.Map // key → *messages.Keyboard; also read by those who draw the page, who must not wait for an action
 }
 
-// sit is the seat of a page that has a connection.
+// sit is the seat of a page that has a connection. Viewers have nothing to come back to, and take no seat from others.
 func (w *Window) sit(k seatKey, reader bool) *seat {
+	if reader {
+		return &seat{reader: true}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.seats[k]
 	if s == nil {
 		w.trimSeats()
-		s = &seat{reader: reader}
+		s = &seat{}
 		w.seats[k] = s
 	}
 	if s.connected++; s.leaving != nil {
 		s.leaving.Stop()
 	}
-	if !reader && w.listening == nil && w.ctx.Err() == nil {
+	if w.listening == nil && w.ctx.Err() == nil {
 		w.listen()
 	}
 	return s
@@ -76,6 +79,9 @@ func (w *Window) trimSeats() {
 
 // rise notes that a connection of a page has ended.
 func (w *Window) rise(s *seat) {
+	if s.reader {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s.left = time.Now()
@@ -108,7 +114,7 @@ func (s *seat) leave(w *Window) {
 // attended reports whether somebody who may answer looks, or has only just lost the connection. It is called with the lock.
 func (w *Window) attended() bool {
 	for _, s := range w.seats {
-		if !s.reader && (s.connected > 0 || time.Since(s.left) < absence) {
+		if s.connected > 0 || time.Since(s.left) < absence {
 			return true
 		}
 	}
@@ -118,19 +124,26 @@ func (w *Window) attended() bool {
 // listen makes questions be put that would otherwise be rejected, because nobody could answer. It is called with the lock.
 func (w *Window) listen() {
 	ctx, stop := context.WithCancel(w.ctx)
-	events, err := w.runtime.Events(execbus.Watch{Name: "window questions", Kinds: []messages.EventKind{messages.KindApprovalRequested}})
+	watch := execbus.Watch{Name: "window questions", Kinds: []messages.EventKind{messages.KindApprovalRequested}}
+	events, err := w.runtime.Events(watch)
 	if err != nil {
 		stop()
 		return // the runtime has ended
 	}
 	w.listening = stop
 	w.work.Go(func() {
-		defer events.Close()
-		for _, err := range events.All(ctx) {
-			if err != nil {
+		for err == nil {
+			for _, err = range events.All(ctx) {
+				if err != nil {
+					break
+				}
+				w.sampler.poke()
+			}
+			events.Close()
+			if !errors.Is(err, messages.ErrSlowSubscriber) {
 				return
 			}
-			w.sampler.poke()
+			events, err = w.runtime.Events(watch)
 		}
 	})
 }
@@ -163,18 +176,26 @@ func refuse(what, detail string) error {
 	return &messages.Error{Code: messages.ErrRejected, Op: what, Detail: detail}
 }
 
-// act carries out an action, unless it has been carried out before.
-func (s *seat) act(ctx context.Context, w *Window, page hello, a action) error {
+// act carries out an action, unless it has been carried out before. It goes on when the connection is lost: its page sends it again, and must
+// not be told that it is done when it was cancelled.
+func (s *seat) act(w *Window, page hello, a action) error {
 	if s.reader {
 		return refuse("act", "this link is for viewers, who can look and nothing else; ask for another link")
 	}
-	ctx, cancel := context.WithTimeout(ctx, actTime)
-	defer cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if w.ctx.Err() != nil { // what is taken now would never be given back
+		return refuse("act", "this window has been closed")
+	}
 	if a.N <= s.done {
 		return nil
 	}
+	ctx := context.Background()
+	if a.Do == "terminate" { // it may take long, and goes on without us
+		ctx = w.ctx
+	}
+	ctx, cancel := context.WithTimeout(ctx, actTime)
+	defer cancel()
 	s.done = a.N
 	defer w.sampler.poke()
 	if a.Do == "decide" || a.Do == "revoke" {

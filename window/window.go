@@ -66,6 +66,9 @@ func (w *Window) Close() {
 	w.seats = map[seatKey]*seat{}
 	w.mu.Unlock()
 	for _, s := range seats {
+		if s.leaving != nil {
+			s.leaving.Stop()
+		}
 		s.leave(w)
 	}
 	w.work.Wait()
@@ -95,6 +98,7 @@ func plain(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 // ServeHTTP implements http.Handler.
 func (w *Window) ServeHTTP(response http.ResponseWriter, r *http.Request) {
+	hurry(response)
 	who, p, may := w.access.admit(response, r)
 	if !may {
 		return
@@ -125,6 +129,11 @@ func (w *Window) ServeHTTP(response http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(response, r)
 	}
+}
+
+// hurry leaves a browser that does not take what is written next.
+func hurry(response http.ResponseWriter) {
+	_ = http.NewResponseController(response).SetWriteDeadline(time.Now().Add(sendTime)) // not every server has deadlines
 }
 
 type overviewPage struct {

@@ -192,7 +192,7 @@ var settings = []setting{
 		set: one(func(c *config, s string) error { c.window = s; return nil })},
 	{name: "window-viewers", commands: "mcp", meaning: "also print a link of the window for people who can look and nothing else",
 		set: yes(func(c *config) *bool { return &c.windowViewers })},
-	{name: "window-host", commands: "mcp", value: "NAME", several: true, meaning: "another name under which people reach the window",
+	{name: "window-host", commands: "mcp", value: "NAME", several: true, meaning: "another name or address under which people reach the window; one at 0.0.0.0 needs it",
 		set: func(c *config, names []string) error { c.windowHosts = names; return nil }},
 	{name: "window-cert", commands: "mcp", value: "FILE", path: true, meaning: "serve the window over TLS with the certificate in a PEM file",
 		set: one(func(c *config, s string) error { c.windowCert = s; return nil })},

@@ -241,8 +241,8 @@ func (p *process) nextWrite(c *call) {
 	p.sendHeld()
 }
 
-// sendHeld sends the writes that wait for no other, unless a person has the keyboard. Between two attempts there is no child to take them, so they wait for the
-// next.
+// sendHeld sends the writes that wait for no other, unless a person has the keyboard. Between two attempts there is no child to take them,
+// so they wait for the next.
 func (p *process) sendHeld() {
 	in := &p.input
 	for in.current == nil && len(in.held) > 0 && p.reachable() != nil && !p.keyboard.taken() {

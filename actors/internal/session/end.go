@@ -36,7 +36,7 @@ func (v *supervisor) ended(m protocol.Ended) []effect {
 	var reply any = end
 	if m.Record != nil {
 		v.logEnd(id, end)
-		e.info.State, e.info.End = messages.StateClosed, end
+		e.info.State, e.info.End, e.info.Keyboard = messages.StateClosed, end, nil
 		do = append(do, effect{entry: e, message: m.Output.ExecEnded(v.origin(e), end)})
 		do = append(do, v.records.add(&record{info: e.info, output: m.Output, told: m.Told, news: m.Unreported, exited: m.ExitedAt})...)
 	} else {

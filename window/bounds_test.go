@@ -1,0 +1,68 @@
+package window
+
+import (
+	"context"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// Viewers, whoever they are, keep out nobody who may act, and make nobody's page forgotten.
+func TestViewersTakeNoRoomFromThoseWhoMayAct(t *testing.T) {
+	w := &Window{ctx: t.Context(), seats: map[seatKey]*seat{}}
+	viewers := 0
+	for w.enter(true) {
+		if viewers++; viewers > maxSockets {
+			t.Fatal("viewers are not bounded")
+		}
+	}
+	people := 0
+	for w.enter(false) {
+		if people++; people > maxSockets {
+			t.Fatal("pages are not bounded")
+		}
+	}
+	if viewers != maxViewing || people != maxSockets-maxViewing || people == 0 {
+		t.Errorf("%d viewers, %d others", viewers, people)
+	}
+	for range maxSockets {
+		s := w.sit(seatKey{name: "viewer"}, true)
+		if !s.reader {
+			t.Fatal("a viewer may act")
+		}
+		w.rise(s)
+	}
+	if len(w.seats) > 0 {
+		t.Errorf("%d viewers are remembered", len(w.seats))
+	}
+}
+
+// An action of a window that is closed is refused: what it takes would never be given back.
+func TestAClosedWindowDoesNothing(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	if err := new(seat).act(&Window{ctx: ctx}, hello{}, action{N: 1, Do: "take"}); err == nil {
+		t.Error("it is carried out")
+	}
+}
+
+// hurried is a response that knows its deadlines.
+type hurried struct {
+	*httptest.ResponseRecorder
+	deadlines []time.Time
+}
+
+func (h *hurried) SetWriteDeadline(at time.Time) error {
+	h.deadlines = append(h.deadlines, at)
+	return nil
+}
+
+// A browser that takes nothing of a page or a file holds no connection for ever.
+func TestEachAnswerHasADeadline(t *testing.T) {
+	w := &Window{access: newAccess(Options{}), ctx: t.Context()}
+	h := &hurried{ResponseRecorder: httptest.NewRecorder()}
+	w.ServeHTTP(h, httptest.NewRequest("GET", "http://localhost/", nil))
+	if len(h.deadlines) != 1 || time.Until(h.deadlines[0]) > sendTime {
+		t.Errorf("%v", h.deadlines)
+	}
+}
