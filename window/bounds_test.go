@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Viewers, whoever they are, keep out nobody who may act, and make nobody's page forgotten.
+// Viewers keep out nobody who may act, and make nobody's page forgotten.
 func TestViewersTakeNoRoomFromThoseWhoMayAct(t *testing.T) {
 	w := &Window{ctx: t.Context(), seats: map[seatKey]*seat{}}
 	viewers := 0
