@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -28,6 +29,9 @@ const maxProcesses = 50_000
 // SessionOptions of one conversation. The zero value runs commands in the host's working directory and environment. They
 // are copied by OpenSession.
 type SessionOptions struct {
+	// ID names the session, for hosts that have a name for it already; no session of the runtime may have the same, or have had it just before. It is at most 64
+	// letters, digits, hyphens and underscores. Empty means a random name.
+	ID messages.SessionID
 	// Dir is where commands run that name no other directory; a relative one is relative to the host's. It must exist. If commands can
 	// write there, no symbolic link may be on the way that others than root can have made, and the host's own directory is refused
 	// if PWD is set and leads elsewhere.
@@ -115,7 +119,13 @@ func (o *SessionOptions) checkApproval() error {
 	return badOption("SessionOptions.OnDeadline", o.OnDeadline, "use denied, abort or approved")
 }
 
+// sessionName is what SessionOptions.ID may be: such a name stands unchanged in logs, subjects and paths.
+var sessionName = regexp.MustCompile(`^[A-Za-z0-9_-]{0,64}$`)
+
 func (o SessionOptions) withDefaults() (SessionOptions, error) {
+	if !sessionName.MatchString(string(o.ID)) {
+		return o, badOption("SessionOptions.ID", fmt.Sprintf("%.70q", string(o.ID)), "use at most 64 letters, digits, hyphens and underscores")
+	}
 	switch o.OnLeaderExit {
 	case "", messages.LeaderExitEndsTree, messages.LeaderExitKeepsTree:
 	default:

@@ -1,6 +1,7 @@
 package execbus_test
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -136,4 +137,25 @@ func TestTheLongestScriptRunsAndALongerOneIsRefused(t *testing.T) {
 	wantError(t, err, messages.ErrInvalidRequest, "at most 131071", "file")
 	_, err = session.Exec(patient(t), messages.ExecCommand{Argv: []string{"true", strings.Repeat("a", 7<<20)}})
 	wantError(t, err, messages.ErrInvalidRequest, "argv")
+}
+
+// A host may name its sessions; no two of a runtime have the same name.
+func TestSessionsHaveTheNamesThatTheyAreGiven(t *testing.T) {
+	rt := newRuntime(t, execbus.Options{})
+	session, err := rt.OpenSession(execbus.SessionOptions{ID: "build_7-a"})
+	if err != nil || session.ID() != "build_7-a" {
+		t.Fatalf("%v, %v", session.ID(), err)
+	}
+	if _, err := rt.OpenSession(execbus.SessionOptions{ID: "build_7-a"}); !errors.Is(err, messages.ErrInvalidRequest) {
+		t.Errorf("a second session has the same name: %v", err)
+	}
+	for _, name := range []messages.SessionID{"a.b", "a b", "*", "ä", messages.SessionID(strings.Repeat("a", 65))} {
+		if _, err := rt.OpenSession(execbus.SessionOptions{ID: name}); !errors.Is(err, messages.ErrInvalidRequest) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	result, err := session.Run(t.Context(), messages.RunCommand{Argv: []string{"echo", "hi"}})
+	if err != nil || string(result.Stdout) != "hi\n" {
+		t.Errorf("%v, %v", result, err)
+	}
 }

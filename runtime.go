@@ -298,7 +298,7 @@ func (r *Runtime) OpenSession(options SessionOptions) (*Session, error) {
 	if err := checkEnvironment(base, options.Environment); err != nil {
 		return nil, err
 	}
-	s := &Session{runtime: r, id: messages.SessionID(uuid.NewString()), view: options.View}
+	s := &Session{runtime: r, id: cmp.Or(options.ID, messages.SessionID(uuid.NewString())), view: options.View}
 	config := actors.SessionConfig{
 		Session: s.id, Dir: options.Dir, Environment: options.Environment, Base: base, NoLoginShell: options.NoLoginShell,
 		LongestPoll: options.LongestPoll, AnswerEarly: options.AnswerEarly, RecordRaw: options.RecordRaw,

@@ -35,9 +35,11 @@ type Stats struct {
 type runtime struct {
 	ctx      *system.Context
 	deps     *shared.Dependencies
-	sessions map[string]*system.PID // by the actor's name
-	slots    map[string]int         // taken, by session
-	records  map[string]int64       // bytes remembered, by session
+	sessions map[string]*system.PID        // by the actor's name
+	names    map[string]messages.SessionID // of the sessions, by the actor's name
+	taken    map[messages.SessionID]bool   // the values of names
+	slots    map[string]int                // taken, by session
+	records  map[string]int64              // bytes remembered, by session
 	stats    Stats
 	waiting  []waitingStart        // in the order in which they came, with some that have left
 	waits    map[startID]time.Time // the starts that wait, and until when
@@ -49,7 +51,8 @@ type runtime struct {
 
 // StartRuntime starts the runtime actor in a system.
 func StartRuntime(sys *system.System, deps shared.Dependencies) (*system.PID, error) {
-	r := &runtime{deps: deps.WithDefaults(), sessions: map[string]*system.PID{}, slots: map[string]int{}, records: map[string]int64{}, waits: map[startID]time.Time{},
+	r := &runtime{deps: deps.WithDefaults(), sessions: map[string]*system.PID{}, names: map[string]messages.SessionID{}, taken: map[messages.SessionID]bool{},
+		slots: map[string]int{}, records: map[string]int64{}, waits: map[startID]time.Time{},
 		stats: Stats{Ended: map[messages.Cause]uint64{}}, rules: protocol.NewRules{Rules: deps.Rules}}
 	return sys.Spawn("runtime", r.receive)
 }
@@ -108,8 +111,16 @@ func (r *runtime) open(m OpenSession) {
 		r.ctx.Respond(&messages.Error{Code: messages.ErrClosed, Op: "open session", Detail: "the runtime is shutting down"})
 		return
 	}
+	if r.taken[m.Config.Session] {
+		r.ctx.Respond(&messages.Error{Code: messages.ErrInvalidRequest, Op: "open session", Subject: string(m.Config.Session),
+			Detail: "there is a session of this name; close it, or use another name"})
+		return
+	}
 	pid := session.Start(r.ctx, session.Config{Session: r.deps.Session(m.Config.Session), Config: m.Config, Rulebook: r.keeper, Rules: r.rules})
 	r.sessions[pid.Id] = pid
+	if name := m.Config.Session; name != "" {
+		r.names[pid.Id], r.taken[name] = name, true
+	}
 	r.ctx.Respond(pid)
 }
 
@@ -150,6 +161,8 @@ func (r *runtime) terminated(session string) {
 	delete(r.slots, session)
 	delete(r.records, session)
 	delete(r.sessions, session)
+	delete(r.taken, r.names[session])
+	delete(r.names, session)
 	maps.DeleteFunc(r.waits, func(id startID, _ time.Time) bool { return id.session == session })
 	r.serve()
 	r.stopIfEmpty()

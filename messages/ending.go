@@ -30,6 +30,8 @@ func gone(cause Cause, why string, status ExitStatus, detail string) string {
 		return "could not be started" + because(detail)
 	case CauseRejected, CauseAborted:
 		return "was not allowed to run" + because(detail)
+	case CauseNodeLost:
+		return "was on a machine that is lost, and what became of it is not known" + because(detail)
 	default:
 		return "ended, its exit code is not known" + because(detail)
 	}

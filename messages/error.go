@@ -37,6 +37,8 @@ const (
 	ErrAuditFailed      ErrorCode = "audit_failed"      // the audit log cannot be written, and nothing may begin without it
 	ErrKeyboardTaken    ErrorCode = "keyboard_taken"    // a person has the keyboard of the process
 	ErrUnknownGrant     ErrorCode = "unknown_grant"     // no such grant in this session, or it has been revoked or has expired
+	ErrUnreachable      ErrorCode = "unreachable"       // the machine that holds the session does not answer now; it may come back
+	ErrNodeLost         ErrorCode = "node_lost"         // the machine that held the session is lost, and the session with it
 )
 
 // Error is the one error type of execbus. It says what happened, to what, and what a person, a model or a program can do about
@@ -82,7 +84,7 @@ var general = map[ErrorCode]ErrorCode{
 // Is matches an error's code. ErrProcessEnded also matches ErrUnknownProcess, and ErrNoSuchProgram ErrSpawnFailed. Errors match
 // errors of the standard library with the same meaning, too: exec.ErrNotFound and fs.ErrNotExist (ErrNoSuchProgram; a directory
 // that does not exist is only the latter), fs.ErrPermission (a program or directory without the permission), context.Canceled and
-// context.DeadlineExceeded (ErrCancelled, as the call's context ended), os.ErrDeadlineExceeded (ErrInputNotTaken in time).
+// context.DeadlineExceeded (ErrCancelled and ErrUnreachable, as the call's context ended), os.ErrDeadlineExceeded (ErrInputNotTaken in time).
 func (e *Error) Is(target error) bool {
 	if code, ok := target.(ErrorCode); ok {
 		return code != "" && (e.Code == code || general[e.Code] == code)

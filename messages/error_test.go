@@ -35,7 +35,7 @@ var codes = []messages.ErrorCode{
 	messages.ErrOutputUnretained, messages.ErrRejected, messages.ErrAborted, messages.ErrAlreadyResolved, messages.ErrUnknownQuestion,
 	messages.ErrAuditFailed,
 	messages.ErrKeyboardTaken,
-	messages.ErrUnknownGrant,
+	messages.ErrUnknownGrant, messages.ErrUnreachable, messages.ErrNodeLost,
 }
 
 func TestErrorMatchesItsCode(t *testing.T) {

@@ -207,7 +207,8 @@ func (k EventKind) ByName() bool { return k == KindProgramExecuted }
 type Gap struct {
 	Origin
 	// First is the offset of the first lost byte of output, End is the offset after the last one, and Deltas is the number of lost
-	// OutputDelta events. If Deltas is 0 no output was lost, and First and End have no meaning.
+	// OutputDelta events. If Deltas is 0 no output was lost, and First and End have no meaning. End is UnknownEnd if a machine was lost
+	// with the rest of the output: then nobody knows how much there was, and Deltas is 1.
 	First  int64 `json:"first"`
 	End    int64 `json:"end"`
 	Deltas int   `json:"deltas"`
@@ -220,10 +221,16 @@ type Gap struct {
 	Executions int `json:"executions,omitempty"`
 }
 
+// UnknownEnd is the Gap.End of output whose length is not known.
+const UnknownEnd = -1
+
 // String is one phrase: "lost bytes 10 to 20 of output in 2 events and 3 inputs of 5 bytes".
 func (g Gap) String() string {
 	var parts []string
-	if g.Deltas > 0 || g.Inputs == 0 && g.Connections == 0 && g.Executions == 0 {
+	switch {
+	case g.Deltas > 0 && g.End == UnknownEnd:
+		parts = append(parts, fmt.Sprintf("all output from byte %d on", g.First))
+	case g.Deltas > 0 || g.Inputs == 0 && g.Connections == 0 && g.Executions == 0:
 		parts = append(parts, fmt.Sprintf("bytes %d to %d of output in %d events", g.First, g.End, g.Deltas))
 	}
 	if g.Inputs > 0 {

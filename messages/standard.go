@@ -14,7 +14,7 @@ type StandardError string
 // The standard errors.
 const (
 	LikeCanceled         StandardError = "canceled"          // context.Canceled
-	LikeDeadlineExceeded StandardError = "deadline_exceeded" // context.DeadlineExceeded for ErrCancelled, otherwise os.ErrDeadlineExceeded
+	LikeDeadlineExceeded StandardError = "deadline_exceeded" // context.DeadlineExceeded for ErrCancelled and ErrUnreachable, otherwise os.ErrDeadlineExceeded
 	LikeNotExist         StandardError = "not_exist"         // fs.ErrNotExist
 	LikePermission       StandardError = "permission"        // fs.ErrPermission
 )
@@ -34,6 +34,9 @@ func LikeOf(err error) StandardError {
 	return ""
 }
 
+// ofContext reports whether a deadline was the context's, and not that of an input.
+func (e *Error) ofContext() bool { return e.Code == ErrCancelled || e.Code == ErrUnreachable }
+
 // standard reports whether e matches an error of the standard library.
 func (e *Error) standard(target error) bool {
 	switch target {
@@ -46,9 +49,9 @@ func (e *Error) standard(target error) bool {
 	case context.Canceled:
 		return e.Like == LikeCanceled
 	case context.DeadlineExceeded:
-		return e.Like == LikeDeadlineExceeded && e.Code == ErrCancelled
+		return e.Like == LikeDeadlineExceeded && e.ofContext()
 	case os.ErrDeadlineExceeded:
-		return e.Like == LikeDeadlineExceeded && e.Code != ErrCancelled
+		return e.Like == LikeDeadlineExceeded && !e.ofContext()
 	}
 	return false
 }

@@ -17,6 +17,7 @@ const (
 	CauseAborted        Cause = "aborted"         // the user stopped the turn while the command waited for an answer
 	CauseSandboxDenied  Cause = "sandbox_denied"  // the sandbox stopped the command
 	CauseRuntimeFailure Cause = "runtime_failure" // execbus itself failed
+	CauseNodeLost       Cause = "node_lost"       // the machine that ran it was given up for lost; what became of the process is not known
 )
 
 // TerminatedBy says who or what terminated a process.

@@ -36,6 +36,7 @@ func TestEndRecordIsOnePhrase(t *testing.T) {
 		"exited, code(0)":                          {Cause: messages.CauseExited, Status: messages.StatusExited(0)},
 		"terminated by prune, signal(15)":          {Cause: messages.CauseTerminated, By: messages.TerminatedByPrune, Status: messages.StatusSignaled(15)},
 		"spawn_failed: no such program":            {Cause: messages.CauseSpawnFailed, Status: messages.StatusNone(), Detail: "no such program"},
+		"node_lost: build-7":                       {Cause: messages.CauseNodeLost, Status: messages.StatusNone(), Detail: "build-7"},
 		"runtime_failure":                          {Cause: messages.CauseRuntimeFailure},
 		"runtime_failure, code(1): actor crashed":  {Cause: messages.CauseRuntimeFailure, Status: messages.StatusExited(1), Detail: "actor crashed"},
 		"terminated by session_close, signal(137)": {Cause: messages.CauseTerminated, By: messages.TerminatedBySessionClose, Status: messages.StatusSignaled(137)},

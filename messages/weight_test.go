@@ -90,6 +90,7 @@ func TestNoEventIsUnknownToTheTests(t *testing.T) {
 
 func TestGapSaysWhatWasLost(t *testing.T) {
 	for want, gap := range map[string]messages.Gap{
+		"lost all output from byte 7 on":                                  {First: 7, End: messages.UnknownEnd, Deltas: 1},
 		"lost bytes 1 to 9 of output in 2 events":                         {First: 1, End: 9, Deltas: 2},
 		"lost 3 inputs of 5 bytes":                                        {Inputs: 3, InputBytes: 5},
 		"lost 4 executions":                                               {Executions: 4},

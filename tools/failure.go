@@ -35,6 +35,8 @@ var advice = map[messages.ErrorCode]string{
 	messages.ErrAuditFailed:      "Nothing can be run until that is repaired; tell the user.",
 	messages.ErrKeyboardTaken:    "A person types into it; call write_stdin with empty chars to see what happens, and write when they are done.",
 	messages.ErrUnknownGrant:     "There is no such permission, and nothing to do.",
+	messages.ErrUnreachable:      "The machine does not answer now; try again in a minute, then tell the user.",
+	messages.ErrNodeLost:         "The machine and its processes are lost; run the command again in a new session if that is safe.",
 }
 
 // failure is the answer of a call that failed. tried is the name of the tool with the object of the call.

@@ -67,6 +67,7 @@ var rooms = map[string][]string{
 	"cmd/internal": {"messages"},
 	"cmd/demo":     {root, "messages", "tools", "view", "window", "cmd/internal"},
 	"examples":     {root, "messages", "tools"},
+	"fleet":        {root, "messages", "bus"},
 	"cmd/execbus":  {anyRoom},
 	"tests/probe":  {"messages"},
 	"tests":        {anyRoom},

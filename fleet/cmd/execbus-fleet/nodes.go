@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/fleet"
+	"github.com/execbus/execbus/fleet/embedded"
+	"github.com/execbus/execbus/messages"
+)
+
+// stopTime is how long this program waits for the end of what it runs.
+const stopTime = 30 * time.Second
+
+// labels are flags of the form NAME=VALUE.
+type labels map[string]string
+
+func (l labels) String() string { return "" }
+
+func (l labels) Set(text string) error {
+	name, value, ok := strings.Cut(text, "=")
+	if !ok || name == "" {
+		return errors.New("write NAME=VALUE")
+	}
+	l[name] = value
+	return nil
+}
+
+// policy is the flag --sandbox. Empty means none.
+func policy(text string) (*messages.SandboxPolicy, error) {
+	if text == "" {
+		return nil, nil
+	}
+	parsed, err := messages.ParseSandboxPolicy(text)
+	if err != nil {
+		return nil, errMisused(err.Error())
+	}
+	return &parsed, nil
+}
+
+func setup(flags *flag.FlagSet) func(context.Context, *job) error {
+	var s server
+	var settings fleet.Settings
+	s.flags(flags)
+	flags.DurationVar(&settings.Lease, "lease", fleet.DefaultLease, "how long a node counts as reachable after a heartbeat")
+	flags.DurationVar(&settings.Retention, "retention", fleet.DefaultRetention, "how long events are kept")
+	flags.Int64Var(&settings.CacheBytes, "cache", fleet.DefaultCacheBytes, "bytes of output that the server keeps")
+	flags.IntVar(&settings.Replicas, "replicas", 1, "copies that the servers of a cluster keep")
+	return func(ctx context.Context, _ *job) error {
+		nc, err := s.connect()
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		return fleet.Setup(ctx, nc, settings)
+	}
+}
+
+var notOfAName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+
+// machine is the name of this machine, as a node may have it.
+func machine() string {
+	name, err := os.Hostname()
+	if name = notOfAName.ReplaceAllString(name, "-"); err != nil || name == "" {
+		return "node"
+	}
+	return name[:min(len(name), 64)]
+}
+
+// nodeFlags are the settings of a node.
+type nodeFlags struct {
+	fleet.Node
+	sandbox, state string
+}
+
+func (n *nodeFlags) flags(flags *flag.FlagSet) {
+	n.Labels = labels{}
+	flags.StringVar(&n.ID, "id", machine(), "name of this node")
+	flags.Var(labels(n.Labels), "label", "label of this node, as `NAME=VALUE`; may be given several times")
+	flags.IntVar(&n.Slots, "slots", fleet.DefaultSlots, "sessions at once")
+	flags.Int64Var(&n.Memory, "memory", 0, "bytes that sessions may reserve together; 0 does not count them")
+	flags.StringVar(&n.sandbox, "sandbox", "", "sandbox policy of every session, whatever its client asks for")
+	flags.DurationVar(&n.LostAfter, "lost-after", fleet.DefaultLostAfter, "how long other nodes may be unreachable before this one gives them up")
+	flags.StringVar(&n.state, "state", "", "directory in which the runtime records its processes, in case it is killed with its warden")
+}
+
+// serve makes this machine a node until ctx ends.
+func (n *nodeFlags) serve(ctx context.Context, nc *nats.Conn) (err error) {
+	if n.Sandbox, err = policy(n.sandbox); err != nil {
+		return err
+	}
+	rt, err := execbus.Start(execbus.Options{StateDir: n.state})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+		defer cancel()
+		err = errors.Join(err, rt.Shutdown(ending))
+	}()
+	return fleet.Serve(ctx, nc, rt, n.Node)
+}
+
+func node(flags *flag.FlagSet) func(context.Context, *job) error {
+	var s server
+	var n nodeFlags
+	s.flags(flags)
+	n.flags(flags)
+	return func(ctx context.Context, j *job) error {
+		nc, err := s.connect()
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		n.Ready = func() { fmt.Fprintf(j.err, "execbus-fleet: node %s serves\n", n.ID) }
+		return n.serve(ctx, nc)
+	}
+}
+
+// up runs a server, a node, and either a command or nothing but them.
+func up(flags *flag.FlagSet) func(context.Context, *job) error {
+	var n nodeFlags
+	var c command
+	var dir string
+	var options embedded.Options
+	n.flags(flags)
+	flags.StringVar(&options.Listen, "listen", "", "`address` for other programs, which need the token in the URL that is printed; a port of 0 is a free one")
+	flags.StringVar(&dir, "dir", "", "directory of the books and streams; empty: one that is removed at the end")
+	c.flags(flags)
+	return func(ctx context.Context, j *job) (err error) {
+		if len(j.args) == 0 && options.Listen == "" {
+			return errMisused("name a command behind --, or an address with --listen")
+		}
+		if dir == "" {
+			if dir, err = os.MkdirTemp("", "execbus-fleet-"); err != nil {
+				return err
+			}
+			defer func() { _ = os.RemoveAll(dir) }()
+		}
+		if options.Dir = dir; options.Listen != "" {
+			options.Token = rand.Text()
+		}
+		s, err := embedded.Start(options)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		nc, err := fleet.Connect("", s.InProcess())
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		if err := fleet.Setup(ctx, nc, fleet.Settings{}); err != nil {
+			return err
+		}
+		return j.beside(ctx, nc, &n, &c, s.URL())
+	}
+}
+
+// beside serves the node while the command runs, or until ctx ends. The node outlives the command's context, so that the command is ended
+// in order.
+func (j *job) beside(ctx context.Context, nc *nats.Conn, n *nodeFlags, c *command, url string) error {
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ready, served := make(chan struct{}), make(chan error, 1)
+	n.Ready = func() { close(ready) }
+	go func() { served <- n.serve(serving, nc) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ready:
+	}
+	if url != "" {
+		fmt.Fprintf(j.err, "execbus-fleet: node %s serves; other programs: export EXECBUS_FLEET_SERVER=%s\n", n.ID, url)
+	}
+	var err error
+	if len(j.args) > 0 {
+		err = c.run(ctx, j, nc)
+	} else {
+		select {
+		case <-ctx.Done():
+		case err := <-served:
+			return err
+		}
+	}
+	stop()
+	return errors.Join(err, <-served)
+}
