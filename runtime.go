@@ -141,7 +141,9 @@ func Start(options Options) (*Runtime, error) {
 	}
 	r := &Runtime{freed: make(chan struct{}), patience: options.patience, logs: hostcode.NewQueue(), metrics: hostcode.NewQueue()}
 	if err := r.start(options); err != nil {
-		err = errors.Join(err, r.audit.end())
+		if end := r.audit.end(); end != nil {
+			err = errors.Join(err, end)
+		}
 		hostcode.CloseAll(r.patience.flush, r.logs, r.metrics)
 		return nil, err
 	}

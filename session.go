@@ -324,16 +324,16 @@ func (s *Session) Events(watch Watch) (*bus.Subscription, error) {
 // the closing. An error says that some processes may live, as that of TerminateAll does. Further calls do nothing.
 func (s *Session) Close(ctx context.Context) error {
 	_, err := ask[actors.Done](ctx, s, actors.CloseSession{By: messages.TerminatedBySessionClose})
-	if errors.Is(err, messages.ErrClosed) {
-		err = nil
+	if err != nil && !errors.Is(err, messages.ErrClosed) {
+		return err
 	}
-	if s.recorded != nil && err == nil {
+	if s.recorded != nil {
 		select {
 		case <-s.recorded:
 		case <-ctx.Done():
 		}
 	}
-	return err
+	return nil
 }
 
 // record begins to record what the session runs, if that is asked for.

@@ -284,8 +284,8 @@ func TestTooManyQuestions(t *testing.T) {
 func TestClosedSessionsHoldNoMemory(t *testing.T) {
 	h := newHost(t, hostOptions{})
 	some := func(count int) int64 {
-		for range count {
-			s := must[*system.PID](h, h.runtime, OpenSession{Config: shared.SessionConfig{Session: "s", Dir: "/", MaxProcesses: 1}})
+		for i := range count { // the name of one that is closed is free a moment later
+			s := must[*system.PID](h, h.runtime, OpenSession{Config: shared.SessionConfig{Session: messages.SessionID(fmt.Sprintf("s%d", i)), Dir: "/", MaxProcesses: 1}})
 			must[protocol.Done](h, s, protocol.CloseSession{})
 		}
 		awaitThat(t, "all sessions have ended", func() bool { return len(h.actors("/session$")) == 0 })

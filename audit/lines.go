@@ -17,6 +17,7 @@ func Kinds() []messages.EventKind {
 	return []messages.EventKind{
 		messages.KindToolDecision, messages.KindExecStarted, messages.KindAttemptEnded, messages.KindExecEnded,
 		messages.KindTerminalInteraction, messages.KindProcessSignaled, messages.KindTerminalResized,
+		messages.KindKeyboardTaken, messages.KindKeyboardReturned,
 		messages.KindApprovalRequested, messages.KindApprovalResolved, messages.KindNetworkConnection, messages.KindProgramExecuted,
 		messages.KindPatchStarted, messages.KindPatchApplied, messages.KindPatchFailed,
 		messages.KindExecNotice, messages.KindGap,

@@ -191,8 +191,9 @@ func (c *countingConn) Read(b []byte) (int, error) {
 
 // Write implements io.Writer.
 func (c *countingConn) Write(b []byte) (int, error) {
+	c.exchange.sent.Add(int64(len(b))) // before the answer to it can be there
 	n, err := c.watched.Write(b)
-	c.exchange.sent.Add(int64(n))
+	c.exchange.sent.Add(int64(n - len(b)))
 	return n, err
 }
 

@@ -53,8 +53,10 @@ func TestEverySettingHasItsSources(t *testing.T) {
 		"sandbox": {"read-only", "workspace-write", "external-sandbox"}, "writable": {"/a", "/b", "/c"}, "assurance": {"none", "confined", "isolated"},
 		"rules": {rules, "/", "/tmp"}, "limit": {"files=1", "files=2", "processes=3"}, "timeout": {"1s", "2s", "3s"},
 		"allow-host": {"a.example", "*.b.example:8443", "c.example:22/tcp"}, "http": {"a", "b", "c"}, "token-file": {"/a", "/b", "/c"},
-		"listen": {"a", "b", "c"}, "proxy": {"a", "b", "c"}, "tls-cert": {"/a", "/b", "/c"}, "tls-key": {"/a", "/b", "/c"}, "client-ca": {"/a", "/b", "/c"}, "file-root": {"/a", "/b", "/c"}, "view": {"raw", "text", "screen"}, "executions": {"off", "report", "enforce"}, "max-processes": {"1", "2", "3"},
-		"until": {"", "", "awaiting_input"}, "output-quota": {"2097152", "3145728", "4194304"}, "output-total": {"67108864", "77108864", "87108864"},
+		"listen": {"a", "b", "c"}, "proxy": {"a", "b", "c"}, "tls-cert": {"/a", "/b", "/c"}, "tls-key": {"/a", "/b", "/c"}, "client-ca": {"/a", "/b", "/c"}, "file-root": {"/a", "/b", "/c"}, "view": {"raw", "text", "screen"}, "executions": {"off", "report", "enforce"},
+		"audit": {"/a", "/b", "/c"}, "audit-full": {"drop", "stop", "drop"}, "record": {"/a", "/b", "/c"}, "window": {"a", "b", "c"}, "window-host": {"a", "b", "c"}, "window-cert": {"/a", "/b", "/c"}, "window-key": {"/a", "/b", "/c"},
+		"max-processes": {"1", "2", "3"},
+		"until":         {"", "", "awaiting_input"}, "output-quota": {"2097152", "3145728", "4194304"}, "output-total": {"67108864", "77108864", "87108864"},
 	}
 	for _, s := range settings {
 		command := strings.Fields(s.commands)[0]
