@@ -370,7 +370,9 @@ func (r *Runtime) Shutdown(ctx context.Context) error {
 			r.spawnerErr = closeSpawner(r.around.Spawner)
 			r.proxies.Wait()
 			r.spools.Close()
-			r.spawnerErr = errors.Join(r.spawnerErr, r.audit.end())
+			if end := r.audit.end(); end != nil {
+				r.spawnerErr = errors.Join(r.spawnerErr, end)
+			}
 			r.around.Bus.Close()
 			r.recorders.Wait() // they end with their subscriptions
 			hostcode.CloseAll(r.patience.flush, r.logs, r.metrics)

@@ -267,6 +267,7 @@ func TestExecutionsThatNobodyIsAskedAbout(t *testing.T) {
 func TestEqualExecutionsShareAQuestion(t *testing.T) {
 	w := newWatched(t, nil)
 	calls := []waiting{w.acts("run:make all & make all & make all"), w.acts("run:make all")}
+	awaitThat(t, "all wait for an answer", func() bool { return w.machine.held.Load() == 4 })
 	w.waits(2)
 	first := w.answer(messages.DecisionApproved)
 	second := w.answer(messages.DecisionApproved)

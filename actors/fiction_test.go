@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -51,6 +52,7 @@ type fiction struct {
 	hanging  int           // goroutines that block forever
 	spawning int           // calls of Spawn under way
 	sees     bool          // executions
+	held     atomic.Int32  // executions that waited for a person
 	release  chan struct{} // closed at the end, so that they do not
 }
 
@@ -370,7 +372,7 @@ func (c *imagined) executes(argv []string) bool {
 	ctx, gone := context.WithCancelCause(context.Background())
 	late := time.AfterFunc(ptyio.JudgeWait, func() { gone(ptyio.ErrJudgedLate) })
 	verdict := make(chan bool, 1)
-	go func() { verdict <- x.Judge(ctx, e, func() { late.Stop() }) }()
+	go func() { verdict <- x.Judge(ctx, e, func() { late.Stop(); c.machine.held.Add(1) }) }()
 	select {
 	case allowed := <-verdict:
 		return allowed

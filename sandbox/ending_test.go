@@ -13,6 +13,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/tests/proc"
 )
 
 // long is a grace that no test waits for. A process that ends earlier was not killed.
@@ -60,6 +61,9 @@ func TestAnInteractiveShellGoesDownBySIGHUP(t *testing.T) {
 			l.Env = append(l.Env, "PS1=prompt>", "HISTFILE=")
 			child, record := run(t, newSpawner(t, sandbox.Options{Direct: direct}), l)
 			record.awaitOutput(t, "prompt>")
+			for proc.Look(child.PID()).State != 'S' { // a signal between its prompt and its read waits in bash for a key
+				time.Sleep(time.Millisecond)
+			}
 			child.EndTree(long)
 			record.awaitEnd(t)
 			if status := awaitEvent[ptyio.Exited](t, record).Status; status != messages.StatusSignaled(syscall.SIGHUP) {

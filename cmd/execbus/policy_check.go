@@ -18,7 +18,8 @@ func checkUsage() string {
 
 Shows which rule decides about a command, and why. It runs nothing and looks up no program: only the name or path as given
 counts. With --executions it runs the command, in the sandbox that the settings describe and with nothing prevented, and lists
-the programs that it executes and the rule that each would meet; the command's output goes to standard error. The rules are those of execbus run and execbus mcp, if the settings are the same.
+the programs that it executes and the rule that each would meet; the command's output goes to standard error. The rules are
+those of execbus run and execbus mcp, if the settings are the same.
 
   --executions                run the command, and check every program that it executes
   --json                      print JSON, and exit with 0 for every answer
