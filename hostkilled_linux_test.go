@@ -41,7 +41,7 @@ func TestAHostThatIsKilledLeavesNoTunnel(t *testing.T) {
 	server := listen(t)
 	online(t, newRuntime(t, execbus.Options{}), messages.NetworkPolicy{}) // skips where there is no isolation
 	host := osexec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
-	host.Env, host.Stderr = append(os.Environ(), hostOfTunnel+"="+server.Addr().String()), os.Stderr
+	host.Env, host.Stderr = append(os.Environ(), hostOfTunnel+"="+server.Addr().String(), "TMPDIR="+t.TempDir()), os.Stderr // it cleans nothing up
 	out, err := host.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
