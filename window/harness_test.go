@@ -24,7 +24,7 @@ import (
 )
 
 // patience bounds each wait for what must happen.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 func TestMain(m *testing.M) {
 	os.Setenv("HOME", "/does/not/exist")
