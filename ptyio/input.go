@@ -20,12 +20,13 @@ type input struct {
 	file     conn
 	terminal bool
 
-	mu      sync.Mutex
-	queue   []*inputItem
-	current *inputItem      // the item under way; its goroutine continues with the queue. Nil: no item is under way
-	pending int             // bytes of the current item and of the queue
-	added   uint64          // items that were ever to be written
-	refusal *messages.Error // why no more input is taken
+	mu       sync.Mutex
+	queue    []*inputItem
+	current  *inputItem      // the item under way; its goroutine continues with the queue. Nil: no item is under way
+	pending  int             // bytes of the current item and of the queue
+	added    uint64          // items that were ever to be written
+	refusal  *messages.Error // why no more input is taken
+	onTheWay int             // bytes that the terminal took and has perhaps not handled yet; they may come between two looks at it
 
 	unfinished unfinished // it belongs to the goroutine of the current item
 }

@@ -54,9 +54,13 @@ func (in *input) writeMarked(fd int, p []byte) (n int, kind messages.InputKind, 
 	before := in.kind(fd)
 	if before != messages.InputLine {
 		n, err = syscall.Write(fd, p)
+		in.onTheWay += max(n, 0)
 		return n, messages.StricterInput(before, in.kind(fd)), err
 	}
-	n, handled, err := writeLines(fd, p)
+	n, handled, err := writeLines(fd, p, in.onTheWay)
+	if in.onTheWay += max(n, 0); handled {
+		in.onTheWay = 0
+	}
 	kind = messages.StricterInput(before, in.kind(fd))
 	if kind == messages.InputLine && !handled {
 		kind = messages.InputUnknown

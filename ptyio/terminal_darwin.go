@@ -23,7 +23,7 @@ func discardUnread(int) {}
 func unreadInput(int) int { return 0 }
 
 // writeLines writes to a terminal in line mode, which handles bytes while they are written.
-func writeLines(master int, p []byte) (n int, handled bool, err error) {
+func writeLines(master int, p []byte, _ int) (n int, handled bool, err error) {
 	n, err = syscall.Write(master, p)
 	return n, true, err
 }

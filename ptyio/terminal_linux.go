@@ -31,31 +31,40 @@ func unreadInput(master int) (n int) {
 }
 
 // unreadBy is unreadInput for the child's side. It polls first: if the child could read nothing, that makes the kernel handle bytes that are
-// on the way.
+// on the way. If it could, and has read all before the next call, that did not happen, and it is asked again: three times at most, because an
+// end of file is readable without a byte.
 func unreadBy(peer int) int {
-	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(peer), Events: unix.POLLIN}}, 0)
-	n, err := unix.IoctlGetInt(peer, unix.TIOCINQ)
-	if err != nil {
-		return 0
+	for range 3 {
+		readable, _ := unix.Poll([]unix.PollFd{{Fd: int32(peer), Events: unix.POLLIN}}, 0)
+		n, err := unix.IoctlGetInt(peer, unix.TIOCINQ)
+		if err != nil {
+			return 0
+		}
+		if n > 0 || readable == 0 {
+			return n
+		}
 	}
-	return n
+	return 0
 }
 
 // handledLooks bounds how often writeLines looks whether the kernel has handled what was written: usually that takes some microseconds.
 const handledLooks = 16
 
 // writeLines writes to a terminal in line mode. It reports whether the terminal has certainly handled all that was taken, and so has shown it
-// if it ever does: nothing is left that the child could read, or as much more as was written. The terminal handles later what it has no room
-// for.
-func writeLines(master int, p []byte) (n int, handled bool, err error) {
+// if it ever does: nothing is left that the child could read, or as much more as was written and was on the way before. The terminal handles
+// later what it has no room for.
+func writeLines(master int, p []byte, onTheWay int) (n int, handled bool, err error) {
 	asked := false
 	onPeer(master, func(peer int) {
 		asked = true
 		before := unreadBy(peer)
+		if before == 0 {
+			onTheWay = 0
+		}
 		n, err = syscall.Write(master, p)
 		for range handledLooks {
 			unread := unreadBy(peer)
-			if handled = unread == 0 || unread >= before+n; handled || n <= 0 {
+			if handled = unread == 0 || unread >= before+onTheWay+n; handled || n <= 0 {
 				return
 			}
 		}

@@ -422,7 +422,7 @@ func (p *pump) end(tree messages.TreeReport) {
 	}
 	p.over = true
 	close(p.ended)
-	p.input.close()
+	p.input.close(p.spawner.limits.write)
 	p.launch.Events(ptyio.TreeEnded{TreeReport: tree})
 }
 

@@ -44,11 +44,8 @@ type write struct {
 	done     func(taken ptyio.Taken, err error)
 }
 
-// slack is how much longer than the server the client waits for the result of a write with a deadline.
-const slack = time.Second
-
-// Write sends the bytes at once, unless many writes wait. done is called when the server has answered, or a second after the deadline
-// if it has not.
+// Write sends the bytes at once, unless many writes wait. done is called when the server has answered, or five seconds after the
+// deadline if it has not.
 func (c *child) Write(p []byte, deadline time.Time, done func(ptyio.Taken, error)) func() int {
 	c.submit(&write{bytes: p, deadline: deadline, done: done})
 	return nil
@@ -110,7 +107,7 @@ func (c *child) admit(w *write) (overtaken []*write, err error) {
 	in.pending += len(w.bytes)
 	in.closed = in.closed || w.finish
 	if !w.deadline.IsZero() {
-		w.expiry = time.AfterFunc(max(0, time.Until(w.deadline))+slack, func() { c.expire(w) })
+		w.expiry = time.AfterFunc(max(0, time.Until(w.deadline))+c.spawner.limits.write, func() { c.expire(w) })
 	}
 	return overtaken, nil
 }
@@ -202,7 +199,7 @@ func (c *child) answered() {
 
 // close is called when the process has ended. Writes that were not sent fail at once. The server has a moment to answer those that it
 // has received; then they fail, too.
-func (in *input) close() {
+func (in *input) close(moment time.Duration) {
 	in.mu.Lock()
 	unsent := in.waiting
 	in.over, in.waiting = true, nil
@@ -217,7 +214,7 @@ func (in *input) close() {
 	if len(owed) == 0 {
 		return
 	}
-	time.AfterFunc(slack, func() {
+	time.AfterFunc(moment, func() {
 		for _, w := range owed {
 			in.finish(w, ptyio.Taken{}, closedError("write"))
 		}

@@ -29,7 +29,7 @@ const patience = time.Minute
 func quick() (times, limits) {
 	t, l := usualTimes(), usualLimits()
 	t.pause, t.longer = 2*time.Millisecond, 10*time.Millisecond
-	l.drain, l.close = 50*time.Millisecond, 5*time.Second
+	l.drain, l.close, l.write = 50*time.Millisecond, 5*time.Second, time.Second
 	return t, l
 }
 

@@ -35,11 +35,14 @@ type limits struct {
 	cancel time.Duration
 	// look is for a question what a process waits for. It is shorter than the patience of a runtime with a child.
 	look time.Duration
+	// write is for the result of a write, after its deadline or the end of the process. The largest write takes seconds to a busy machine or
+	// over a slow network, and without the result nobody knows what was taken.
+	write time.Duration
 }
 
 func usualLimits() limits {
 	return limits{drain: 4 * ptyio.DrainWait, end: 10 * time.Second, close: 10 * time.Second,
-		start: 10 * time.Second, cancel: 5 * time.Second, look: 3 * time.Second}
+		start: 10 * time.Second, cancel: 5 * time.Second, look: 3 * time.Second, write: 5 * time.Second}
 }
 
 // spawner starts processes on the machine of a server.
