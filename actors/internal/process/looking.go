@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"errors"
-	"math/bits"
 	"net/netip"
 	"slices"
 	"time"
@@ -60,14 +59,15 @@ const (
 )
 
 // together is the roundest time of the last part of a distance from now: where times of looks at several processes may be the same, they are.
+// Round are multiples of a second, of half of it, and so on, so that looks with a second between them stay together.
 func together(now time.Time, distance time.Duration) time.Time {
 	latest := now.Add(distance)
-	nanos := latest.UnixNano()
-	differ := bits.Len64(uint64(nanos ^ (nanos - int64(distance/atOnce)))) // how many low bits differ within that part
-	if differ == 0 {
-		return latest
+	for step := int64(time.Second); step > 1; step /= 2 {
+		if past := latest.UnixNano() % step; past <= int64(distance/atOnce) {
+			return latest.Add(-time.Duration(past))
+		}
 	}
-	return latest.Add(-time.Duration(nanos & (1<<(differ-1) - 1)))
+	return latest
 }
 
 // next is when the next look is due, if so many processes are looked at.

@@ -78,7 +78,7 @@ type orphanList struct {
 // than oldestList. On a busy machine a look may only have waited for a processor.
 const (
 	shareOf    = 200
-	oldestList = 500 * time.Millisecond
+	oldestList = time.Second
 )
 
 // orphans returns the warden's children that are neither leaders nor the process 1 of one: daemons of trees, of whichever tree.

@@ -21,8 +21,8 @@
 // when it is new: its number is compared with the descriptors of the members. Another namespace is asked by a netlink socket that was made in
 // it. Where there is none, /proc/PID/net/tcp is read, which takes milliseconds.
 //
-// A look that finds no certain reader remembers what the kernel had counted of each thread (/proc/PID/task/TID/schedstat). The next one reads
-// only that, and looks again if a thread has run since.
+// A look that finds no certain reader remembers for how long each member had run, by the clock of its processor time. The next one reads only
+// these clocks, and looks again if a member has run since.
 //
 // A look ends at the first certain reader, and looks at no more than 1,024 processes, 256 threads of each, and 1,024
 // descriptors of each call. It is given up after a second: a member may have memory that waits for another program. Until that look

@@ -30,24 +30,24 @@ var supported = sync.OnceValue(func() bool {
 	return err == nil
 })
 
-// Readers looks for the readers of one tree. It remembers how often its threads had run when nobody was found who certainly reads: as long
-// as none has run since, nothing has changed, and a look reads one small file for each. It is not safe for concurrent use.
+// Readers looks for the readers of one tree. It remembers for how long its members had run when nobody was found who certainly reads: as long
+// as none has run since, nothing has changed, and a look is one system call for each. It is not safe for concurrent use.
 type Readers struct {
 	Tree   Tree
 	file   ptyio.InputFile
-	asleep []sleeper     // all threads of the tree; empty if they cannot be remembered
+	asleep []sleeper     // all members of the tree; empty if they cannot be remembered
 	guess  *ptyio.Reader // what was found
 	shared []int         // the orphans among which the look was; nil if there was no need for them
 	late   chan struct{} // closed when the look that was given up has returned; nil if there is none
 }
 
-// sleeper is a thread that slept in a call, and what the kernel had counted of it before.
+// sleeper is a member all of whose threads slept in calls, and for how long it had run before they were looked at.
 type sleeper struct {
-	path   string // its file schedstat: the time it has run, the time it has waited for a processor, and how often it has run
-	counts string
+	pid int
+	ran unix.Timespec
 }
 
-// maxSleepers bounds the threads that are remembered.
+// maxSleepers bounds the members that are remembered.
 const maxSleepers = 64
 
 // patience bounds a look. A page of a member's memory may wait for a program, by userfaultfd or FUSE, for as long as that program likes.
@@ -76,6 +76,11 @@ func (r *Readers) Look(file ptyio.InputFile) (*ptyio.Reader, error) {
 	if file == r.file && r.unchanged() {
 		return r.guess, nil
 	}
+	return r.lookAgain(file)
+}
+
+// lookAgain looks at all members, in a goroutine that may be given up. It is apart from Look, which needs much less of a stack.
+func (r *Readers) lookAgain(file ptyio.InputFile) (*ptyio.Reader, error) {
 	select {
 	case <-r.late:
 		r.late = nil
@@ -112,8 +117,9 @@ func (r *Readers) look(file ptyio.InputFile) (*ptyio.Reader, error) {
 	shared, err := r.Tree.each(func(p procs.Process) bool {
 		m := member{Process: p, file: file, session: r.Tree.Leader}
 		reader, asleep := m.reader()
-		sleepers = append(sleepers, asleep...)
-		all = all && asleep != nil && len(sleepers) <= maxSleepers
+		if all = all && asleep != nil && len(sleepers) < maxSleepers; all {
+			sleepers = append(sleepers, *asleep)
+		}
 		switch {
 		case reader == nil:
 			hidden = cmp.Or(hidden, m.hidden)
@@ -135,24 +141,22 @@ func (r *Readers) look(file ptyio.InputFile) (*ptyio.Reader, error) {
 	return guess, err
 }
 
-// unchanged reports whether all threads have slept since the last look. Only one that runs makes another, opens a file, or leaves an orphan.
+// unchanged reports whether all members have slept since the last look. Only one that runs makes another, opens a file, or leaves an orphan.
 func (r *Readers) unchanged() bool {
 	for _, s := range r.asleep {
-		if now, err := counts(s.path); err != nil || now != s.counts {
+		if now, err := ranFor(s.pid); err != nil || now != s.ran {
 			return false
 		}
 	}
 	return len(r.asleep) > 0 && (r.shared == nil || slices.Equal(r.shared, r.Tree.Orphans()))
 }
 
-// counts reads what the kernel counts of a thread.
-func counts(path string) (string, error) {
-	var room [128]byte
-	text, err := procs.ReadFile(path, room[:])
-	if err == nil && bytes.HasPrefix(text, []byte("0 0 0")) { // it does not count
-		err = errors.ErrUnsupported
-	}
-	return string(text), err
+// ranFor tells for how long all threads of a process have run, those that have ended included, by its clock, which a pid and two bits name:
+// clock_getcpuclockid(3). A thread that has slept for the whole time adds nothing to it, one that has run adds nanoseconds.
+func ranFor(pid int) (ran unix.Timespec, err error) {
+	const scheduled = 2 // CPUCLOCK_SCHED
+	err = unix.ClockGettime(int32(^pid)<<3|scheduled, &ran)
+	return ran, err
 }
 
 // member is a process that is looked at.
@@ -163,9 +167,9 @@ type member struct {
 	hidden  error // why it is not known whether it reads the file; nil if it is
 }
 
-// reader looks at each thread. A process that a signal has stopped reads nothing, whatever its call says. asleep are all its threads, if each
-// has slept in a call since before it was looked at, and the system has shown it; otherwise it is nil.
-func (m *member) reader() (found *ptyio.Reader, asleep []sleeper) {
+// reader looks at each thread. A process that a signal has stopped reads nothing, whatever its call says. asleep is nil unless all its threads
+// were seen to sleep in calls.
+func (m *member) reader() (found *ptyio.Reader, asleep *sleeper) {
 	switch {
 	case m.Hidden != nil:
 		m.hidden = shown(m.Hidden)
@@ -173,20 +177,18 @@ func (m *member) reader() (found *ptyio.Reader, asleep []sleeper) {
 	case m.State == 'T' || m.State == 't' || m.Threads == 1 && m.State != 'S':
 		return nil, nil
 	}
-	threads, all := m.threads(), true
+	ran, failed := ranFor(m.PID)
+	threads, seen := m.threads(), 0
 	for _, thread := range threads {
-		before, failed := counts(thread + "/schedstat")
 		path := thread + "/syscall"
 		call, err := readCall(path)
 		switch {
 		case errors.Is(err, fs.ErrPermission):
 			return m.guess(), nil
 		case err != nil:
-			all = false
 			continue
 		}
-		all = all && failed == nil
-		asleep = append(asleep, sleeper{thread + "/schedstat", before})
+		seen++
 		if w := m.waits(call); w.reads {
 			found = &ptyio.Reader{PID: m.PID, Program: m.Name, Watches: w.watches, Only: w.only && m.Threads == 1, Still: func() bool {
 				now, err := readCall(path)
@@ -198,10 +200,10 @@ func (m *member) reader() (found *ptyio.Reader, asleep []sleeper) {
 	if found == nil && m.hidden != nil {
 		return m.guess(), nil
 	}
-	if !all || len(asleep) < len(threads) || !slices.Equal(threads, m.threads()) { // one may have begun meanwhile
+	if failed != nil || seen < len(threads) || !slices.Equal(threads, m.threads()) { // one may have begun meanwhile
 		return found, nil
 	}
-	return found, asleep
+	return found, &sleeper{m.PID, ran}
 }
 
 // guess is for a member that cannot be looked at: it may read the terminal if it sleeps in the foreground, and a pipe if it sleeps.
