@@ -42,9 +42,10 @@ const (
 	longestInCrowd  = time.Second
 	crowd           = 100
 	// lookShare bounds the looks at all processes together to about one part in so many of one processor, as far as the
-	// longest distance allows. The first looks at a process after a while come as soon as they should: they take what lookCredit has left.
+	// longest distance allows. The first looks at a process after a while come as soon as they should: they take what lookCredit has left,
+	// which is about 8 ms of a processor, and enough for the start of a program with a dozen threads.
 	lookShare  = 25
-	lookCredit = 50 * time.Millisecond
+	lookCredit = 200 * time.Millisecond
 	// handling is what a look costs besides: a timer, a goroutine and two messages.
 	handling = 20 * time.Microsecond
 	// atOnce is by which part of the distance looks may come earlier, so that those at many processes come at once: to wake a processor for

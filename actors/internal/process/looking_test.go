@@ -64,8 +64,8 @@ func TestHowOftenIsLooked(t *testing.T) {
 		least, most int
 	}{
 		{"one process", 20 * time.Millisecond, 0, 1, 15, 22},
-		{"one process that costs much, at first", 10 * time.Millisecond, 400 * time.Microsecond, 1, 5, 9},
-		{"one process that costs much", 200 * time.Millisecond, 4 * time.Millisecond, 1, 2, 4},
+		{"one process that costs much, at first", 40 * time.Millisecond, 400 * time.Microsecond, 1, 20, 26},
+		{"one process that costs much", time.Second, 4 * time.Millisecond, 1, 11, 15},
 		{"after a long time", 100 * time.Second, 0, 1, 400, 500},
 		{"many processes", 10 * time.Second, 5 * time.Microsecond, 1000, 15, 20},
 		{"many processes, for long", 100 * time.Second, 5 * time.Microsecond, 1000, 100, 125},
@@ -80,7 +80,7 @@ func TestHowOftenIsLooked(t *testing.T) {
 func TestOutputDoesNotMakeLooksCostMore(t *testing.T) {
 	begin := time.Now()
 	l, looks := looking{since: begin}, 0
-	for due, now := begin, begin; now.Sub(begin) < time.Second; now = now.Add(time.Millisecond) {
+	for due, now := begin, begin; now.Sub(begin) < 10*time.Second; now = now.Add(time.Millisecond) {
 		l.since = now
 		if !now.Before(due) {
 			looks++
@@ -88,8 +88,8 @@ func TestOutputDoesNotMakeLooksCostMore(t *testing.T) {
 			due = l.next(now, 1)
 		}
 	}
-	if share := time.Second / time.Duration(lookShare) / (time.Millisecond + handling); looks > int(share)+4 || looks < int(share)-4 {
-		t.Errorf("%d looks of a millisecond each in a second, want about %d", looks, share)
+	if share := (10*time.Second + lookCredit) / lookShare / (time.Millisecond + handling); looks > int(share)+4 || looks < int(share)-4 {
+		t.Errorf("%d looks of a millisecond each in ten seconds, want about %d", looks, share)
 	}
 }
 
