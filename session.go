@@ -220,6 +220,20 @@ func (s *Session) ReturnKeyboard(ctx context.Context, back messages.ReturnKeyboa
 	return err
 }
 
+// WatchTerminal says that somebody begins, or ends, to see the screen of a process, and can say where its cursor is: see
+// Session.PlaceCursor. Package window does both.
+func (s *Session) WatchTerminal(ctx context.Context, watch messages.WatchTerminal) error {
+	_, err := ask[actors.Done](ctx, s, watch)
+	return err
+}
+
+// PlaceCursor says where the cursor of a terminal was when a program asked, which gets this for an answer, once. Whoever calls it finds the
+// requests, ESC[6n, in the output; the offset of one is that of the byte behind it.
+func (s *Session) PlaceCursor(ctx context.Context, places messages.PlaceCursor) error {
+	_, err := ask[actors.Done](ctx, s, messages.Clone(places))
+	return err
+}
+
 // Terminate ends a process with its tree and waits until both have ended. A context that ends does not stop the
 // termination.
 func (s *Session) Terminate(ctx context.Context, terminate messages.Terminate) (*messages.EndRecord, error) {

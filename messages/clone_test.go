@@ -32,6 +32,7 @@ var requests = []cloned{
 	clones[messages.Wait](), clones[messages.UpdateEnvironment](), clones[messages.Decide](), clones[messages.Decision](),
 	clones[messages.AdditionalPermissions](), clones[messages.EnvironmentPolicy](), clones[messages.SandboxPolicy](),
 	clones[messages.Poll](), clones[messages.Terminate](), clones[messages.CloseStdin](), clones[messages.TakeKeyboard](), clones[messages.ReturnKeyboard](), clones[messages.Resize](),
+	clones[messages.WatchTerminal](), clones[messages.PlaceCursor](),
 	clones[messages.Signal](), clones[messages.RevokeGrant](), clones[*messages.SandboxPolicy](),
 }
 

@@ -104,7 +104,7 @@ func TestEverythingCrossesJSON(t *testing.T) {
 	for _, check := range []crossing{
 		crosses[messages.ExecCommand](), crosses[messages.RunCommand](), crosses[messages.ApplyPatch](), crosses[messages.PatchResult](), crosses[messages.WriteStdin](), crosses[messages.Poll](),
 		crosses[messages.CloseStdin](), crosses[messages.TakeKeyboard](), crosses[messages.ReturnKeyboard](), crosses[messages.Resize](), crosses[messages.Signal](), crosses[messages.Terminate](),
-		crosses[messages.UpdateEnvironment](), crosses[messages.ReadOutput](), crosses[messages.Wait](),
+		crosses[messages.UpdateEnvironment](), crosses[messages.ReadOutput](), crosses[messages.Wait](), crosses[messages.WatchTerminal](), crosses[messages.PlaceCursor](),
 		crosses[messages.Decide](), crosses[messages.RevokeGrant](), crosses[messages.Questions](), crosses[messages.Grants](),
 
 		crosses[messages.Result](), crosses[messages.RunResult](), crosses[messages.OutputPage](), crosses[messages.Processes](),

@@ -104,7 +104,8 @@
 // Programs ask their terminal things, and some wait for the answer for ever. A terminal answers in the place of a person's if
 // Launch.Unattended says that there is none: that the cursor is at the top left (ESC[6n), that it is a VT100 (device attributes), and
 // that it shows white on black (OSC 10 and 11). Requests stay in the output. Answers go out in the order of the requests, at most
-// [MaxAnswers] in a second.
+// [MaxAnswers] in a second. A child is [Watched]: while somebody sees the screen, the answer about the cursor is theirs, and the top left if
+// they give none for five seconds. One place gives the answers, so there are never two.
 //
 // An answer goes only to a terminal that is not in line mode, where no program could read it: it would become the beginning of the
 // next line, and a shell would run that. It waits a quarter of a second for a program that leaves line mode after it has asked, as

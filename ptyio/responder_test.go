@@ -5,6 +5,7 @@ package ptyio
 import (
 	"bytes"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,10 +117,79 @@ func TestAnAnswerIsNotGivenToAnotherProgramThatAsks(t *testing.T) {
 	ask(t, r, "\x1b[c")
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if bytes.Contains(r.waiting, []byte("R")) {
-		t.Errorf("%q waits", r.waiting)
+	if len(r.waiting) != 1 || r.waiting[0].text != "\x1b[?1;2c" {
+		t.Errorf("%v waits", r.waiting)
 	}
 	r.waiting, r.looks = nil, answerLooks // the timer ends
+}
+
+// reads is what the program gets, as long as it is a beginning of what it should get.
+func reads(t *testing.T, slave *os.File, want string) {
+	t.Helper()
+	var got []byte
+	buffer := make([]byte, 100)
+	for string(got) != want {
+		n, err := slave.Read(buffer)
+		if got = append(got, buffer[:n]...); err != nil || !strings.HasPrefix(want, string(got)) {
+			t.Fatalf("%q, %v, want %q", got, err, want)
+		}
+	}
+}
+
+// Who sees the screen says where the cursor is, once, and later answers wait for that.
+func TestThePositionIsThatOfWhoSeesTheScreen(t *testing.T) {
+	r, slave := newResponder(t)
+	raw(t, slave)
+	r.watch(true)
+	r.read([]byte("ab\x1b[6"))
+	r.read([]byte("n\x1b[c\x1b[6n"))
+	if !waits(r) {
+		t.Fatal("no answer waits for the position")
+	}
+	r.place([]messages.CursorPosition{{Offset: 5, Row: 9, Col: 9}, {Offset: 13, Row: 4, Col: 5}, {Offset: 14, Row: 9, Col: 9}}) // the second, and two that nobody asked
+	if !waits(r) {
+		t.Fatal("an answer came before the one before it")
+	}
+	r.place([]messages.CursorPosition{{Offset: 6, Row: 2, Col: 3}})
+	r.place([]messages.CursorPosition{{Offset: 6, Row: 9, Col: 9}, {Offset: 13, Row: 9, Col: 9}}) // it is answered
+	reads(t, slave, "\x1b[2;3R\x1b[?1;2c\x1b[4;5R")
+	r.read([]byte("\x1b[6n"))
+	r.watch(false) // nobody will say it
+	reads(t, slave, "\x1b[1;1R")
+	r.read([]byte("\x1b[6n"))
+	reads(t, slave, "\x1b[1;1R")
+}
+
+// A position is never more than two numbers, and a program that nobody tells it gets the usual one.
+func TestAPositionThatNobodySaysIsTheUsualOne(t *testing.T) {
+	r, slave := newResponder(t)
+	raw(t, slave)
+	r.watch(true)
+	r.read([]byte("\x1b[6n"))
+	r.mu.Lock()
+	if len(r.waiting) != 1 || time.Until(r.waiting[0].due) > placePatience || r.held == nil || !r.held.Stop() {
+		t.Fatalf("%v, %v", r.waiting, r.held)
+	}
+	r.waiting[0].due = time.Now()
+	r.mu.Unlock()
+	r.lookAgain()
+	r.place([]messages.CursorPosition{{Offset: 4, Row: 7, Col: 7}}) // too late
+	r.read([]byte("\x1b[c"))
+	reads(t, slave, "\x1b[1;1R\x1b[?1;2c")
+}
+
+// What waits for a program that is not in the foreground any more is not given to the next one.
+func TestAPositionIsNotGivenToAnotherProgram(t *testing.T) {
+	r, slave := newResponder(t)
+	raw(t, slave)
+	r.watch(true)
+	r.read([]byte("\x1b[6n"))
+	r.mu.Lock()
+	r.asked--
+	r.mu.Unlock()
+	r.read([]byte("\x1b[6n"))
+	r.place([]messages.CursorPosition{{Offset: 4, Row: 9, Col: 9}, {Offset: 8, Row: 0, Col: 65535}})
+	reads(t, slave, "\x1b[1;65535R")
 }
 
 func TestAnswersAreCountedForASecond(t *testing.T) {

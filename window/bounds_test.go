@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/execbus/execbus"
 )
 
 // Viewers keep out nobody who may act, and make nobody's page forgotten.
@@ -43,6 +45,26 @@ func TestAClosedWindowDoesNothing(t *testing.T) {
 	end()
 	if err := new(seat).act(&Window{ctx: ctx}, hello{}, action{N: 1, Do: "take"}); err == nil {
 		t.Error("it is carried out")
+	}
+}
+
+// A look that fails, as one does whose last page has gone, makes nothing disappear from the pages that come next.
+func TestALookThatFailsKeepsWhatWasSeen(t *testing.T) {
+	rt, err := execbus.Start(execbus.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Shutdown(t.Context())
+	session, err := rt.OpenSession(execbus.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSampler(&Window{runtime: rt, access: newAccess(Options{})})
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	next, _ := s.look(ctx, &look{processes: []*process{{key: key{session.ID(), 1000}}, {key: key{"closed", 1000}}}})
+	if len(next.processes) != 1 || next.processes[0].Session != session.ID() || len(next.sessions) != 1 || next.sessions[0].Error == "" {
+		t.Errorf("%+v, %+v", next.processes, next.sessions)
 	}
 }
 

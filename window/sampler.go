@@ -135,6 +135,9 @@ func (s *sampler) run(ctx context.Context) {
 			return
 		}
 		next, busy := s.look(ctx, before)
+		if ctx.Err() != nil { // it has not seen everything
+			return
+		}
 		before = next
 		s.mu.Lock()
 		s.latest = next
@@ -162,8 +165,16 @@ func (s *sampler) look(ctx context.Context, before *look) (next *look, busy bool
 		seen := sessionLook{ID: session.ID()}
 		infos, err := session.List(ctx)
 		records, err2 := session.Records(ctx)
-		if err = cmp.Or(err, err2); err != nil {
+		if err = cmp.Or(err, err2); err != nil { // what was there may still be there
 			seen.Error = err.Error()
+			for _, p := range before.processes {
+				if p.Session == seen.ID {
+					kept := *p
+					next.processes = append(next.processes, &kept)
+				}
+			}
+			next.sessions = append(next.sessions, seen)
+			continue
 		}
 		for _, r := range records {
 			if r.End != nil {

@@ -122,6 +122,13 @@ func (f *feed) resize(size messages.Size) {
 // run draws until nobody watches any more, or no more output can come.
 func (f *feed) run(ctx context.Context) {
 	d := &drawing{screen: view.NewScreen(f.latest.size), size: f.latest.size}
+	// What programs ask is answered from this screen meanwhile. It is no fault that a process which has ended asks nothing.
+	_ = f.session.WatchTerminal(ctx, messages.WatchTerminal{Process: f.key.Process})
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), actTime)
+		defer cancel()
+		_ = f.session.WatchTerminal(ctx, messages.WatchTerminal{Process: f.key.Process, Over: true})
+	}()
 	for began := false; ; {
 		wait := readWait
 		if d.drawn.IsZero() { // what there is now is shown at once, also if that is nothing
@@ -140,7 +147,9 @@ func (f *feed) run(ctx context.Context) {
 			began = true
 			continue
 		default:
-			d.write(page)
+			if places := d.write(page); len(places) > 0 {
+				_ = f.session.PlaceCursor(ctx, messages.PlaceCursor{Process: f.key.Process, Positions: places}) // it may have ended
+			}
 			began = false
 		}
 		f.mu.Lock()
@@ -210,21 +219,40 @@ func (d *drawing) begin(at int64) {
 	d.screen, d.at, d.approximate, d.tail = view.NewScreen(d.size), at, true, nil
 }
 
-func (d *drawing) write(page *messages.OutputPage) {
+// write draws output, and returns where the cursor was when the program asked for that.
+func (d *drawing) write(page *messages.OutputPage) (places []messages.CursorPosition) {
 	if page.Missed > 0 {
 		d.begin(d.at + page.Missed)
 	}
 	for _, chunk := range page.Chunks {
-		_, _ = d.screen.Write(chunk.Bytes) // it never fails
-		d.at = chunk.Offset + int64(len(chunk.Bytes))
-		if d.approximate && clears(append(d.tail, chunk.Bytes...)) {
-			d.approximate = false
+		all := append(d.tail, chunk.Bytes...)
+		written := len(d.tail)
+		for from := 0; ; {
+			found := bytes.Index(all[from:], []byte(asksPosition))
+			if found < 0 {
+				break
+			}
+			if from += found + len(asksPosition); from <= written { // it was answered with the chunk before
+				continue
+			}
+			_, _ = d.screen.Write(all[written:from]) // it never fails
+			written = from
+			at := d.screen.Cursor()
+			places = append(places, messages.CursorPosition{Offset: chunk.Offset + int64(written-len(d.tail)),
+				Row: uint16(at.Row + 1), Col: uint16(at.Col + 1)})
 		}
-		d.tail = bytes.Clone(chunk.Bytes[max(0, len(chunk.Bytes)-len(alternate)+1):])
+		_, _ = d.screen.Write(all[written:])
+		d.at = chunk.Offset + int64(len(chunk.Bytes))
+		d.approximate = d.approximate && !clears(all)
+		d.tail = bytes.Clone(all[max(0, len(all)-len(alternate)+1):])
 	}
+	return places[max(0, len(places)-messages.MaxCursorPositions):]
 }
 
-const alternate = "\x1b[?1049h"
+const (
+	alternate    = "\x1b[?1049h"
+	asksPosition = "\x1b[6n"
+)
 
 // clears reports whether output has a sequence after which nothing of what was shown before is seen.
 func clears(output []byte) bool {

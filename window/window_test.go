@@ -37,6 +37,33 @@ func TestAScreenIsLive(t *testing.T) {
 	p.shows("timeline", "was terminated on request")
 }
 
+// While somebody watches, a program that asks its terminal where the cursor is gets the position on the screen, once.
+func TestAScreenAnswersWhatItsProgramAsks(t *testing.T) {
+	s := newStage(t, execbus.SessionOptions{})
+	process := s.start(`stty -icanon -echo; while :; do read -rsn1 go; printf '\033[%sH\033[6n' "$go;7"; IFS= read -rsd R at; printf '\033[20H<%q>' "$at"; done`)
+	if _, err := s.session.Write(s.context(), messages.WriteStdin{Process: process.ID(), Bytes: []byte("4"), UntilTaken: true}); err != nil {
+		t.Fatal(err)
+	}
+	until := &messages.Until{Pattern: `<.*1\\;1>|<.*1;1'>`} // nobody watches
+	if _, err := s.session.Wait(s.context(), messages.Wait{NoTimeout: true, For: []messages.WaitFor{{Process: process.ID(), Until: until}}}); err != nil {
+		t.Fatal(err)
+	}
+	b := s.enter(s.window.Link(s.server.URL))
+	p, second := b.live(process), s.enter(s.window.ViewersLink(s.server.URL)).live(process)
+	for _, one := range []*page{p, second} {
+		one.screenShows("1;1'>")
+	}
+	if failed := p.do(map[string]any{"do": "take"}); failed != "" {
+		t.Fatal(failed)
+	}
+	for _, row := range []string{"5", "3"} {
+		if failed := p.do(map[string]any{"do": "type", "text": row}); failed != "" {
+			t.Fatal(failed)
+		}
+		p.screenShows("[" + row + ";7'>") // a second answer would be the next thing that the program reads
+	}
+}
+
 // A page that comes back has all of the screen again, and its keyboard.
 func TestAPageThatComesBackHasLostNothing(t *testing.T) {
 	s := newStage(t, execbus.SessionOptions{})

@@ -20,6 +20,7 @@ type attempt struct {
 	calls    *childCalls        // on the child; nil before it is born
 	pid      int
 	bornAt   time.Time // the start of the program
+	from     int64     // bytes of output before it
 	enforced *messages.Enforcement
 	exit     *ptyio.Exited // nil: the leader lives
 	exitedAt time.Time
@@ -121,6 +122,10 @@ func (p *process) born(spawned ptyio.Spawned, pid int) {
 		d := p.decision
 		p.Bus.Publish(messages.ExecStarted{Origin: p.origin(), Argv: d.request.Argv, Dir: d.launch.Dir, TTY: d.launch.TTY, Size: p.size, PID: pid,
 			Enforced: a.enforced})
+	}
+	a.from = p.output.Log.Total()
+	if child := p.watched(); child != nil && p.watchers > 0 {
+		child.Watch(true)
 	}
 	if p.ending.wanted { // while the spawner was at work
 		p.endTree(p.grace(messages.Terminate{}))

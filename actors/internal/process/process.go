@@ -32,6 +32,7 @@ type process struct {
 	paused   int     // PauseYields not yet resumed
 	input    input
 	keyboard keyboard
+	watchers int // who see the screen of the terminal
 	looking  looking
 	spooling *spooling // nil where no output goes to a file
 	outputAt time.Time // when output came last

@@ -27,6 +27,12 @@ func (p *process) request(r protocol.Request) {
 		p.observe(r.Caller, m)
 	case protocol.ListExecutions:
 		p.reply(r.Caller, p.executed.list())
+	case messages.WatchTerminal:
+		p.watchTerminal(m.Over)
+		p.reply(r.Caller, protocol.Done{})
+	case messages.PlaceCursor:
+		p.place(m.Positions)
+		p.reply(r.Caller, protocol.Done{})
 	default:
 		p.control(r)
 	}

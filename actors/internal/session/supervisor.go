@@ -116,6 +116,10 @@ func (v *supervisor) handle(message any) {
 		v.call(m.Process, m)
 	case messages.ReturnKeyboard:
 		v.route(m.Process, m)
+	case messages.WatchTerminal:
+		v.route(m.Process, m)
+	case messages.PlaceCursor:
+		v.route(m.Process, m)
 	case messages.Wait:
 		v.wait(m)
 	case messages.Terminate:
