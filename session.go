@@ -227,7 +227,7 @@ func (s *Session) WatchTerminal(ctx context.Context, watch messages.WatchTermina
 	return err
 }
 
-// PlaceCursor says where the cursor of a terminal was when a program asked, which gets this for an answer, once. Whoever calls it finds the
+// PlaceCursor says where the cursor of a terminal was when a program asked, which gets this for an answer, once. The caller finds the
 // requests, ESC[6n, in the output; the offset of one is that of the byte behind it.
 func (s *Session) PlaceCursor(ctx context.Context, places messages.PlaceCursor) error {
 	_, err := ask[actors.Done](ctx, s, messages.Clone(places))

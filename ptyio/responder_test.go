@@ -136,7 +136,7 @@ func reads(t *testing.T, slave *os.File, want string) {
 	}
 }
 
-// Who sees the screen says where the cursor is, once, and later answers wait for that.
+// A viewer of the screen says where the cursor is, once, and later answers wait for that.
 func TestThePositionIsThatOfWhoSeesTheScreen(t *testing.T) {
 	r, slave := newResponder(t)
 	raw(t, slave)
