@@ -59,10 +59,11 @@ func Drain(ctx context.Context, nc *nats.Conn, node string) error {
 }
 
 // Connect connects to a NATS server as a fleet needs it: it tries for ever, and sends nothing after a cut that was meant to be sent before
-// it. Options come behind these and may name credentials, an nkey or certificates.
+// it. Errors that no call returns, such as those of connecting again, are said nowhere unless an option handles them. Options come behind
+// these and may name credentials, an nkey or certificates.
 func Connect(url string, options ...nats.Option) (*nats.Conn, error) {
 	nc, err := nats.Connect(url, append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.ReconnectWait(reconnectWait),
-		nats.PingInterval(DefaultLease), nats.MaxPingsOutstanding(2)}, options...)...)
+		nats.PingInterval(DefaultLease), nats.MaxPingsOutstanding(2), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}, options...)...)
 	if err != nil {
 		return nil, failed("connect", err)
 	}

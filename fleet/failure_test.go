@@ -314,7 +314,7 @@ func TestASessionWithEventsOfANewerVersionIsGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	place, err := f.write(ctx, Place{Session: "s", State: StateHeld, Node: "n", Instance: "gone", Epoch: 1})
+	place, err := f.change(ctx, Place{Session: "s", State: StateHeld, Node: "n", Instance: "gone", Epoch: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

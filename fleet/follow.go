@@ -76,43 +76,53 @@ func Events(ctx context.Context, nc *nats.Conn, session messages.SessionID) iter
 			yield(nil, err)
 			return
 		}
-		wake := make(chan *nats.Msg, 1) // more are dropped: one is enough
-		subscription, err := nc.ChanSubscribe(eventSubject(session), wake)
-		if err != nil {
-			yield(nil, failed("read events", err))
+		f.tell(ctx, session, yield)
+	}
+}
+
+// tell is Events.
+func (f *fleet) tell(ctx context.Context, session messages.SessionID, yield func(messages.Event, error) bool) {
+	wake := make(chan *nats.Msg, 1) // more are dropped: one is enough
+	subscription, err := f.nc.ChanSubscribe(eventSubject(session), wake)
+	if err != nil {
+		yield(nil, failed("read events", err))
+		return
+	}
+	defer func() { _ = subscription.Unsubscribe() }()
+	told := f.historyOf(session)
+	for pause := time.Millisecond; ; pause = min(2*pause, idleMost) {
+		place, unknown := f.read(ctx, session) // before the events: what is stored after the end is none
+		all := false
+		for !all {
+			event, message, err := told.next(ctx)
+			if ctx.Err() != nil {
+				yield(nil, &messages.Error{Code: messages.ErrCancelled, Op: "read events", Subject: string(session), Detail: context.Cause(ctx).Error(), Like: messages.LikeOf(ctx.Err())})
+				return
+			}
+			if err != nil {
+				break // a server that does not answer may do so later
+			}
+			if all = message == nil; all {
+				break
+			}
+			if !yield(event, nil) {
+				return
+			}
+			pause = time.Millisecond
+		}
+		switch {
+		case !all:
+		case errors.Is(unknown, messages.ErrClosed) && told.seq == 1:
+			yield(nil, unknown)
+			return
+		case errors.Is(unknown, messages.ErrClosed), place.State == StateEnded, place.State == StateLost:
 			return
 		}
-		defer func() { _ = subscription.Unsubscribe() }()
-		told := f.historyOf(session)
-		for pause := time.Millisecond; ; pause = min(2*pause, idleMost) {
-			place, unknown := f.read(ctx, session) // before the events: what is stored after the end is none
-			for {
-				event, message, err := told.next(ctx)
-				if ctx.Err() != nil {
-					yield(nil, &messages.Error{Code: messages.ErrCancelled, Op: "read events", Subject: string(session), Detail: context.Cause(ctx).Error(), Like: messages.LikeOf(ctx.Err())})
-					return
-				}
-				if err != nil || message == nil {
-					break // a server that does not answer may do so later
-				}
-				if !yield(event, nil) {
-					return
-				}
-				pause = time.Millisecond
-			}
-			switch {
-			case errors.Is(unknown, messages.ErrClosed) && told.seq == 1:
-				yield(nil, unknown)
-				return
-			case errors.Is(unknown, messages.ErrClosed), place.State == StateEnded, place.State == StateLost:
-				return
-			}
-			select { // the message may be here before it is stored
-			case <-wake:
-				pause = time.Millisecond
-			case <-time.After(pause):
-			case <-ctx.Done():
-			}
+		select { // the message may be here before it is stored
+		case <-wake:
+			pause = time.Millisecond
+		case <-time.After(pause):
+		case <-ctx.Done():
 		}
 	}
 }
@@ -212,19 +222,20 @@ func (r *follower) follow(ctx context.Context) error {
 		defer func() { _ = subscription.Unsubscribe() }()
 	}
 	for pause, asked := soon, false; ; {
-		if err := r.learn(ctx); err != nil {
+		if _, err := r.learn(ctx); err != nil {
 			return err
 		}
-		if err := r.cached(ctx); err != nil {
+		all, err := r.cached(ctx)
+		switch {
+		case err != nil:
 			return err
-		}
-		if r.lost { // what the server has was given, and there is no more
+		case !all: // a server that does not answer may do so later
+		case r.lost: // what the server has was given, and there is no more
 			if end := r.total; end != r.at && !r.yield(r.gap(r.at, end), nil) {
 				return errLeft
 			}
 			return nil
-		}
-		if !asked || r.total > r.at {
+		case !asked || r.total > r.at:
 			asked = true
 			if err := r.fill(ctx, max(r.total, 0)); err != nil {
 				return err
@@ -280,15 +291,15 @@ func (r *follower) give(p piece) error {
 	return nil
 }
 
-// learn reads what the events say of the process.
-func (r *follower) learn(ctx context.Context) error {
+// learn reads what the events say of the process. It reports whether it has read all: a server that does not answer may do so later.
+func (r *follower) learn(ctx context.Context) (all bool, err error) {
 	for {
 		event, message, err := r.told.next(ctx)
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 		if err != nil || message == nil {
-			return nil
+			return err == nil, nil
 		}
 		if event.From().Process != r.origin.Process {
 			continue
@@ -307,8 +318,8 @@ func (r *follower) learn(ctx context.Context) error {
 	}
 }
 
-// cached gives what the server keeps.
-func (r *follower) cached(ctx context.Context) error {
+// cached gives what the server keeps. It reports whether that was all: a server that does not answer may do so later.
+func (r *follower) cached(ctx context.Context) (all bool, err error) {
 	seq, err := r.locate(ctx)
 	for err == nil {
 		var m *jetstream.RawStreamMsg
@@ -322,23 +333,20 @@ func (r *follower) cached(ctx context.Context) error {
 		}
 		if p.offset > r.at {
 			if err := r.fill(ctx, p.offset); err != nil {
-				return err
+				return false, err
 			}
 			if p.offset > r.at { // the node is lost, or has ended the session: nobody has what is missing
 				if !r.yield(r.gap(r.at, p.offset), nil) {
-					return errLeft
+					return false, errLeft
 				}
 				r.at = p.offset
 			}
 		}
 		if err := r.give(p); err != nil {
-			return err
+			return false, err
 		}
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return nil // the end, or a server that does not answer: then the node is asked
+	return errors.Is(err, jetstream.ErrMsgNotFound), ctx.Err()
 }
 
 // locate finds the sequence from which on the stream has the output at the offset: it halves the range, because offsets grow with it.
@@ -370,27 +378,36 @@ func (r *follower) locate(ctx context.Context) (uint64, error) {
 
 // fill asks the node for the output up to an offset, or for all it has now if that is less. What nobody has is a gap.
 func (r *follower) fill(ctx context.Context, until int64) error {
-	for {
+	for pause := soon; ; pause = min(2*pause, idleMost) {
 		page, err := r.session.Read(ctx, messages.ReadOutput{Process: r.origin.Process, Offset: &r.at, Max: r.page(), SkipLost: true})
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case errors.Is(err, messages.ErrLimitReached), errors.Is(err, messages.ErrUnreachable): // later
+			select {
+			case <-time.After(pause):
+				continue
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		case errors.Is(err, messages.ErrUnknownProcess) && !r.known:
 			return err
 		case errors.Is(err, messages.ErrClosed) && r.total < 0: // its last event was stored before that
-			if err := r.learn(ctx); err != nil {
-				return err
+			all, failed := r.learn(ctx)
+			if failed != nil {
+				return failed
 			}
-			if r.total < 0 && !r.lost {
+			if all && r.total < 0 && !r.lost {
 				return err
 			}
 			return nil
 		case errors.Is(err, messages.ErrNodeLost) && r.total < 0: // the events say so, when they are complete
 			place, unread := r.read(ctx, r.origin.Session)
-			if err := r.learn(ctx); err != nil {
-				return err
+			all, failed := r.learn(ctx)
+			if failed != nil {
+				return failed
 			}
-			if unread == nil && place.State == StateLost && !r.lost && r.total < 0 {
+			if all && unread == nil && place.State == StateLost && !r.lost && r.total < 0 {
 				return err
 			}
 			return nil

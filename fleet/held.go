@@ -505,8 +505,11 @@ func (h *held) question(ctx context.Context, event messages.Event) error {
 			return nil // a question is a plain value
 		}
 		return h.persist(ctx, func(ctx context.Context) error {
-			_, err := h.n.ask.Put(ctx, askKey(h.place.Session, e.ID), text)
-			return err
+			// It has not been there before: else the answer was lost, or the session was given up meanwhile and the question withdrawn.
+			if _, err := h.n.ask.Update(ctx, askKey(h.place.Session, e.ID), text, 0); !conflict(err) {
+				return err
+			}
+			return nil
 		})
 	case messages.ApprovalResolved:
 		return h.persist(ctx, func(ctx context.Context) error { return h.n.ask.Purge(ctx, askKey(h.place.Session, e.Question)) })
@@ -523,11 +526,13 @@ func (h *held) conclude(ctx context.Context) error {
 			return nil
 		case err != nil:
 			return err
-		case place.State != StateHeld || place.Epoch != h.place.Epoch:
+		case place.Epoch != h.place.Epoch:
 			return errSuperseded
+		case place.State == StateEnded: // the answer was lost
+			return nil
 		}
 		place.State = StateEnded
-		_, err = h.n.write(ctx, place)
+		_, err = h.n.change(ctx, place)
 		return err
 	})
 }

@@ -37,13 +37,36 @@ func (f *fleet) giveUp(ctx context.Context, node, but, why string) error {
 		return failed("give up node", err)
 	}
 	for _, place := range places {
-		if place.Node == node && place.Instance != but && (place.State == StateHeld || place.State == StateLosing) {
-			if err := f.lose(ctx, place, why); err != nil {
-				return failed("give up node", err)
-			}
+		if place.Node != node || place.Instance == but || place.State != StateHeld && place.State != StateLosing {
+			continue
+		}
+		back, err := f.back(ctx, place)
+		if err == nil && !back {
+			err = f.lose(ctx, place, why)
+		}
+		if err != nil {
+			return failed("give up node", err)
 		}
 	}
 	return nil
+}
+
+// back reports whether a node that was to be given up is here again. To give up many sessions takes long, so it is asked before each.
+func (f *fleet) back(ctx context.Context, place Place) (bool, error) {
+	if place.State == StateLosing { // it was given up
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	entry, err := f.nodes.Get(ctx, place.Node)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	info, err := nodeOf(entry)
+	return err == nil && info.Instance == place.Instance, nil
 }
 
 // lose gives up one session. It may be called by several members at once, and again after one that died meanwhile: the server takes each
@@ -53,7 +76,7 @@ func (f *fleet) lose(ctx context.Context, place Place, why string) error {
 		given := place
 		given.State, given.Why = StateLosing, why
 		given.Epoch++
-		given, err := f.write(ctx, given)
+		given, err := f.change(ctx, given)
 		if conflict(err) {
 			if given, err = f.read(ctx, place.Session); err == nil && given.State != StateLosing {
 				return nil
@@ -74,7 +97,7 @@ func (f *fleet) lose(ctx context.Context, place Place, why string) error {
 		}
 	}
 	place.State = StateLost
-	if _, err := f.write(ctx, place); err != nil && !conflict(err) {
+	if _, err := f.change(ctx, place); err != nil && !conflict(err) {
 		return err
 	}
 	return nil
@@ -157,7 +180,8 @@ func (f *fleet) writeEnds(ctx context.Context, place Place) error {
 	return nil
 }
 
-// monitor gives up nodes that have sent no heartbeat for LostAfter, finishes what another member has begun to give up, and tidies the books.
+// monitor gives up nodes that have sent no heartbeat for LostAfter, finishes what another member has begun to give up, finds
+// out which of its own were given up, and tidies the books.
 func (n *node) monitor(ctx context.Context) {
 	ticks := time.NewTicker(n.LostAfter / 6)
 	defer ticks.Stop()
@@ -204,10 +228,20 @@ func (n *node) judge(ctx context.Context, known map[string]bool, absent map[stri
 	clear(known)
 	for _, place := range places {
 		age := time.Since(place.At)
+		if place.Instance == n.instance && (place.State == StateLosing || place.State == StateLost) {
+			select {
+			case n.superseded <- place.Session: // it may be here still, if it was given up while the lease held
+			case <-ctx.Done():
+				return
+			}
+		}
 		switch place.State {
 		case StateHeld:
 			known[place.Instance] = true
 			if since := absent[place.Instance]; !since.IsZero() && time.Since(since) >= n.LostAfter {
+				if back, err := n.back(ctx, place); back || err != nil {
+					continue
+				}
 				_ = n.lose(ctx, place, fmt.Sprintf("it had sent no heartbeat for %v", time.Since(since).Round(time.Second))) // the next round tries again
 			}
 		case StateLosing:
@@ -216,8 +250,8 @@ func (n *node) judge(ctx context.Context, known map[string]bool, absent map[stri
 			}
 		case StateWaiting, StatePlacing:
 			if age > n.LostAfter { // its client renews it while it waits
-				place.State, place.Why = StateEnded, "the program that wanted it is gone"
-				_, _ = n.fleet.write(ctx, place)
+				place.State, place.Why = StateEnded, whyGone
+				_, _ = n.change(ctx, place)
 			}
 		case StateEnded, StateLost:
 			if age > n.Retain {
@@ -230,5 +264,7 @@ func (n *node) judge(ctx context.Context, known map[string]bool, absent map[stri
 			delete(absent, instance)
 		}
 	}
-	_ = n.place.PurgeDeletes(ctx, jetstream.DeleteMarkersOlderThan(n.Retain))
+	for _, bucket := range []jetstream.KeyValue{n.place, n.ask} {
+		_ = bucket.PurgeDeletes(ctx, jetstream.DeleteMarkersOlderThan(n.Retain)) // the next time tries again
+	}
 }

@@ -42,7 +42,7 @@ func TestBooksAgreeWithAModel(t *testing.T) {
 		}
 		// change is a compare-and-set; the model says whether it may succeed.
 		change := func(from Place, to Place) bool {
-			got, err := f.write(ctx, to)
+			got, err := f.change(ctx, to)
 			if want := from.revision == m.place.revision; want != (err == nil) || err != nil && !conflict(err) {
 				t.Fatalf("a change from revision %d while the books have %d: %v", from.revision, m.place.revision, err)
 			}

@@ -75,6 +75,8 @@ type node struct {
 	opened   chan opened
 	over     chan messages.SessionID
 	beaten   chan beaten
+
+	superseded chan messages.SessionID // that were given up, as the monitor has read
 }
 
 // opened reports that a session was opened, or was not.
@@ -116,7 +118,8 @@ func Serve(ctx context.Context, nc *nats.Conn, rt *execbus.Runtime, config Node)
 		return err
 	}
 	n := &node{fleet: f, Node: config, rt: rt, instance: nuid.Next(), held: map[messages.SessionID]*held{}, reserved: map[messages.SessionID]int64{},
-		requests: make(chan *nats.Msg, openings), opened: make(chan opened), over: make(chan messages.SessionID), beaten: make(chan beaten, 1)}
+		requests: make(chan *nats.Msg, openings), opened: make(chan opened), over: make(chan messages.SessionID), beaten: make(chan beaten, 1),
+		superseded: make(chan messages.SessionID)}
 	n.Slots, n.LostAfter, n.Retain = or(n.Slots, DefaultSlots), max(or(n.LostAfter, DefaultLostAfter), 2*f.lease), or(n.Retain, DefaultRetention)
 	if n.levels, err = levels(ctx, rt); err != nil {
 		return err
@@ -243,6 +246,8 @@ func (n *node) serve(ctx context.Context) error {
 			n.settle(o)
 		case id := <-n.over:
 			n.forget(id)
+		case id := <-n.superseded:
+			n.verify(n.held[id])
 		case <-ticks.C:
 			if n.expired() {
 				n.expire()
@@ -389,13 +394,13 @@ func (n *node) hold(ctx context.Context, o opening) (*held, error) {
 	place.State, place.Instance = StateHeld, n.instance
 	h, err := newHeld(n, session, place)
 	if err == nil {
-		h.place, err = n.write(ctx, place)
+		h.place, err = n.change(ctx, place)
 		for err != nil && !conflict(err) && ctx.Err() == nil { // what the server did is not known, so the session stays until it is
 			select {
 			case <-time.After(n.fleet.lease / 10):
 			case <-ctx.Done():
 			}
-			h.place, err = n.write(ctx, place)
+			h.place, err = n.write(ctx, h.place)
 		}
 	}
 	if err != nil {

@@ -161,8 +161,8 @@ func (o *opener) open(ctx context.Context) (*Session, error) {
 				Detail: "no node takes it: " + strings.Join(reasons, "; ") + "; wait, or ask for less"}
 		}
 		o.place.State, o.place.Node, o.place.Why = StateWaiting, "", strings.Join(reasons, "; ")
-		if err := o.record(ctx); err != nil {
-			return nil, err
+		if session, err := o.record(ctx); session != nil || err != nil {
+			return session, err
 		}
 		clear(o.refused)
 		select {
@@ -174,33 +174,37 @@ func (o *opener) open(ctx context.Context) (*Session, error) {
 	}
 }
 
-// record writes the entry of the session into the books.
-func (o *opener) record(ctx context.Context) error {
-	place, err := o.write(ctx, o.place)
-	if conflict(err) {
-		return &messages.Error{Code: messages.ErrInvalidRequest, Op: "open session", Subject: string(o.place.Session), Detail: "the fleet has a session of this name; use another name, or attach to that one"}
+// record writes the entry of the session into the books. It returns the session if a node has it that was asked before, and seemed not to
+// answer.
+func (o *opener) record(ctx context.Context) (*Session, error) {
+	place, err := o.change(ctx, o.place)
+	if conflict(err) && o.place.revision != 0 { // the server may have been away for so long that a node took this program for gone
+		if now, unread := o.read(ctx, o.place.Session); unread == nil && now.State == StateEnded && now.Why == whyGone {
+			o.place.revision = now.revision
+			place, err = o.change(ctx, o.place)
+		}
 	}
-	if err != nil {
-		return failed("open session", err)
+	switch {
+	case err == nil:
+		o.place = place
+		return nil, nil
+	case !conflict(err):
+		return nil, failed("open session", err)
+	case o.place.revision == 0:
+		return nil, &messages.Error{Code: messages.ErrInvalidRequest, Op: "open session", Subject: string(o.place.Session), Detail: "the fleet has a session of this name; use another name, or attach to that one"}
 	}
-	o.place = place
-	return nil
+	if held := o.taken(ctx); held != nil {
+		return held, nil
+	}
+	return nil, &messages.Error{Code: messages.ErrNodeLost, Op: "open session", Subject: string(o.place.Session), Detail: "a node took it and was lost, or another program changed its entry; open it again under another name"}
 }
 
 // try gives the session to one node. Without a session and an error another one is to be tried.
 func (o *opener) try(ctx context.Context, info NodeInfo) (*Session, error) {
 	o.place.State, o.place.Node, o.place.Why = StatePlacing, info.ID, ""
 	o.place.Epoch++
-	if err := o.record(ctx); errors.Is(err, messages.ErrUnreachable) {
-		return nil, err
-	} else if err != nil {
-		if o.place.revision == 0 {
-			return nil, err
-		}
-		if held := o.taken(ctx); held != nil { // by the node that was asked before, which seemed not to answer
-			return held, nil
-		}
-		return nil, &messages.Error{Code: messages.ErrNodeLost, Op: "open session", Subject: string(o.place.Session), Detail: "a node took it and was lost, or another program changed its entry; open it again under another name"}
+	if session, err := o.record(ctx); session != nil || err != nil {
+		return session, err
 	}
 	params, err := json.Marshal(opening{Session: o.place.Session, Revision: o.place.revision, Memory: o.Memory, Options: sessionOptions{SessionOptions: o.Session}})
 	if err != nil {
@@ -249,7 +253,7 @@ func (o *opener) withdraw(ctx context.Context, why error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
 	o.place.State, o.place.Why = StateEnded, why.Error()
-	if _, err := o.write(ctx, o.place); conflict(err) {
+	if _, err := o.change(ctx, o.place); conflict(err) {
 		if held := o.taken(ctx); held != nil {
 			_ = held.Close(ctx)
 		}

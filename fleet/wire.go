@@ -194,6 +194,9 @@ const (
 	StateUnreachable State = "unreachable"
 )
 
+// whyGone is why a session has ended that nobody renewed while it waited for a node. If its client is back the session waits again.
+const whyGone = "the program that wanted it is gone"
+
 // Place is an entry of the books: which node has a session. A change is a compare-and-set, so exactly one node can get a session.
 type Place struct {
 	Session  messages.SessionID `json:"session"`
@@ -231,9 +234,15 @@ func placeOf(entry jetstream.KeyValueEntry) (Place, error) {
 	return place, err
 }
 
-// write changes an entry, if nobody else has since it was read. A revision of zero makes a new one.
-func (f *fleet) write(ctx context.Context, place Place) (Place, error) {
+// change changes an entry, if nobody else has since it was read: otherwise the error is a conflict. A revision of zero makes a new entry.
+// After any other error the change may have been made; write, with the entry that came with the error, finds out or makes it.
+func (f *fleet) change(ctx context.Context, place Place) (Place, error) {
 	place.At = time.Now().UTC().Round(0) // without a monotonic clock, as it is read again
+	return f.write(ctx, place)
+}
+
+// write is change without a new time: an entry with the same time is the same change.
+func (f *fleet) write(ctx context.Context, place Place) (Place, error) {
 	text, err := json.Marshal(place)
 	if err != nil {
 		return place, err
@@ -250,11 +259,13 @@ func (f *fleet) write(ctx context.Context, place Place) (Place, error) {
 		return place, nil
 	}
 	// The server may have done it, and its answer was lost; a request that was sent again then conflicts with the first.
-	if now, again := f.read(ctx, place.Session); again == nil {
-		found := now
-		if found.revision = wanted.revision; found == wanted {
-			return now, nil
-		}
+	now, unread := f.read(ctx, place.Session)
+	if unread != nil && !errors.Is(unread, messages.ErrClosed) {
+		return wanted, unread
+	}
+	found := now
+	if found.revision = wanted.revision; unread == nil && found == wanted {
+		return now, nil
 	}
 	return wanted, err
 }

@@ -1,0 +1,242 @@
+package fleet
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// lossy is a bucket on a bad link: the answer of the next change is lost, and so is that of the read behind it.
+type lossy struct {
+	jetstream.KeyValue
+	lose, twice, blind bool // twice: the client library sends the request again, and gets the answer to that
+}
+
+func (l *lossy) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	got, err := l.KeyValue.Update(ctx, key, value, revision)
+	if !l.lose {
+		return got, err
+	}
+	l.lose, l.blind = false, true
+	if l.twice {
+		return l.KeyValue.Update(ctx, key, value, revision)
+	}
+	return 0, context.DeadlineExceeded
+}
+
+func (l *lossy) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
+	if l.blind {
+		l.blind = false
+		return nil, context.DeadlineExceeded
+	}
+	return l.KeyValue.Get(ctx, key)
+}
+
+// A change of which the answer is lost is no conflict, even if it was sent twice, and can be found out or made by writing it again.
+func TestAChangeWithoutAnAnswerIsFoundOut(t *testing.T) {
+	w := newWorld(t, Settings{})
+	nc, ctx := w.connect(), w.context()
+	f, err := join(ctx, nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, err := f.change(ctx, Place{Session: "s", State: StatePlacing, Epoch: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := &lossy{KeyValue: f.place}
+	f.place = bad
+	for _, twice := range []bool{false, true} {
+		bad.lose, bad.twice = true, twice
+		place.Why += "."
+		unknown, err := f.change(ctx, place)
+		if err == nil || conflict(err) || unknown.At.IsZero() {
+			t.Fatalf("twice %v: nobody knows what became of the change, and its error is %v", twice, err)
+		}
+		if place, err = f.write(ctx, unknown); err != nil || place.revision == unknown.revision {
+			t.Fatalf("twice %v: written again: %+v, %v", twice, place, err)
+		}
+		if now, err := f.read(ctx, "s"); err != nil || now != place {
+			t.Errorf("the books have %+v, %v; want %+v", now, err, place)
+		}
+	}
+	if _, err := f.change(ctx, Place{Session: "s", State: StatePlacing, Epoch: 1, revision: 1}); !conflict(err) {
+		t.Errorf("a change of an entry that another has changed: %v", err)
+	}
+}
+
+// A node that does not learn whether the books gave it a session asks until it knows: the books never name a node that has not got it.
+func TestANodeFindsOutWhetherItHasASession(t *testing.T) {
+	w := newWorld(t, Settings{})
+	nc, ctx := w.connect(), w.context()
+	other := w.node(Node{ID: "other"})
+	f, err := join(ctx, nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, err := f.change(ctx, Place{Session: "s", State: StatePlacing, Node: "n", Epoch: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := *f
+	lost.place, lost.lease = &lossy{KeyValue: f.place, lose: true, twice: true}, shortLease
+	n := &node{fleet: &lost, Node: Node{ID: "n"}, rt: other.rt, instance: "i", over: make(chan messages.SessionID)}
+	h, err := n.hold(ctx, opening{Session: "s", Revision: place.revision})
+	if err != nil {
+		t.Fatalf("the books gave it the session, and it says: %v", err)
+	}
+	now, err := f.read(ctx, "s")
+	if err != nil || now != h.place || now.State != StateHeld || now.Instance != "i" {
+		t.Errorf("the books have %+v, %v; the node has %+v", now, err, h.place)
+	}
+	h.abandon()
+	<-n.over
+}
+
+// A client that waits for room goes on if a node took it for gone, because the server was away.
+func TestAClientThatWasTakenForGoneWaitsOn(t *testing.T) {
+	w := newWorld(t, Settings{Lease: shortLease})
+	nc, ctx := w.connect(), w.context()
+	f, err := join(ctx, nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := make(chan error, 1)
+	go func() {
+		s, err := Open(ctx, nc, Placement{Session: execbus.SessionOptions{ID: "s", Dir: "/"}, Wait: patience})
+		if err == nil {
+			err = s.Close(ctx)
+		}
+		opened <- err
+	}()
+	until(t, "it is taken for gone", func() bool {
+		place, err := f.read(ctx, "s")
+		place.State, place.Why = StateEnded, whyGone
+		if err == nil {
+			_, err = f.change(ctx, place)
+		}
+		return err == nil
+	})
+	w.node(Node{ID: "n"})
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+}
+
+// A session that was given up while its node's lease held ends there, though nothing happens in it: the node reads it in the books. And a node
+// that is there again is not given up.
+func TestANodeReadsInTheBooksThatASessionWasGivenUp(t *testing.T) {
+	w := newWorld(t, Settings{Lease: shortLease})
+	m := w.node(Node{ID: "n", LostAfter: 2 * shortLease})
+	nc, ctx := w.connect(), w.context()
+	f, err := join(ctx, nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, given := w.open(nc, Placement{}), w.open(nc, Placement{})
+	if _, err := given.Exec(ctx, messages.ExecCommand{Argv: []string{"sleep", "1000"}, Yield: new(time.Duration)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.giveUp(ctx, "n", "", "test"); err != nil {
+		t.Fatal(err)
+	}
+	long := map[string]time.Time{kept.place.Instance: time.Now().Add(-time.Hour)}
+	(&node{fleet: f, instance: "i", Node: Node{LostAfter: time.Second, Retain: time.Hour}}).judge(ctx, map[string]bool{}, long)
+	for _, s := range []*Session{kept, given} {
+		if state := stateOf(t, ctx, nc, s.ID()); state != StateHeld {
+			t.Fatalf("its node sends heartbeats, and the session is %s", state)
+		}
+	}
+	if err := f.lose(ctx, given.place, "test"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the session that was given up has ended", func() bool {
+		stats, err := m.rt.Stats(ctx)
+		return err == nil && stats.Sessions == 1
+	})
+	if _, err := kept.Exec(ctx, shell("true")); err != nil {
+		t.Errorf("the other session: %v", err)
+	}
+}
+
+// What nobody asks for any more is removed from the books, with the marks of its removal.
+func TestBooksAreTidied(t *testing.T) {
+	w := newWorld(t, Settings{Lease: shortLease})
+	nc, ctx := w.connect(), w.context()
+	f, err := join(ctx, nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := func(place Place) {
+		place.At = time.Now().Add(-time.Hour).UTC().Round(0)
+		if _, err := f.write(ctx, place); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old(Place{Session: "ended", State: StateEnded})
+	old(Place{Session: "waiting", State: StateWaiting})
+	if _, err := f.change(ctx, Place{Session: "recent", State: StateLost}); err != nil {
+		t.Fatal(err)
+	}
+	n := &node{fleet: f, instance: "i", Node: Node{LostAfter: time.Minute, Retain: 30 * time.Minute}}
+	n.judge(ctx, map[string]bool{}, nil)
+	for session, want := range map[messages.SessionID]State{"ended": "", "waiting": StateEnded, "recent": StateLost} {
+		if got := stateOf(t, ctx, nc, session); got != want {
+			t.Errorf("the session %s is %q, want %q", session, got, want)
+		}
+	}
+	h := &held{n: n, place: Place{Session: "asking"}}
+	for _, event := range []messages.Event{messages.ApprovalRequested{Question: messages.Question{ID: "q"}}, messages.ApprovalResolved{Question: "q"}} {
+		if err := h.question(ctx, event); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.Retain = time.Nanosecond
+	n.judge(ctx, map[string]bool{}, nil)
+	for _, bucket := range []string{placeBucket, askBucket} {
+		stream, err := f.js.Stream(ctx, "KV_"+bucket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kept := stream.CachedInfo().State.Msgs; kept != 0 {
+			t.Errorf("the bucket %s still has %d messages", bucket, kept)
+		}
+	}
+}
+
+// A question that comes late from a node whose session was given up is not asked.
+func TestAQuestionOfAnEarlierEpochIsNotAsked(t *testing.T) {
+	w := newWorld(t, Settings{})
+	nc, ctx := w.connect(), w.context()
+	f, err := join(ctx, nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, err := f.change(ctx, Place{Session: "s", State: StateHeld, Node: "n", Instance: "gone", Epoch: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &held{n: &node{fleet: f}, place: place, stored: make(chan messages.ProcessID, 1), told: map[messages.ProcessID]bool{}}
+	asked := messages.ApprovalRequested{Origin: messages.Origin{Session: "s"}, Question: messages.Question{ID: "late"}}
+	message, err := eventMessage(asked, "s", 1, 1) // as store does, up to the moment at which the node is cut off
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.js.PublishMsg(ctx, message); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.lose(ctx, place, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.question(ctx, asked); err != nil {
+		t.Fatal(err)
+	}
+	if open, err := OpenQuestions(ctx, nc); err != nil || len(open) != 0 {
+		t.Errorf("%+v, %v", open, err)
+	}
+}

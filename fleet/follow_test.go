@@ -1,0 +1,95 @@
+package fleet
+
+import (
+	"context"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/execbus/execbus/messages"
+)
+
+// deaf is a stream that answers no question until it has been asked so often.
+type deaf struct {
+	jetstream.Stream
+	times int
+}
+
+func (d *deaf) unheard() error {
+	if d.times--; d.times >= 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+func (d *deaf) GetMsg(ctx context.Context, seq uint64, options ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
+	if err := d.unheard(); err != nil {
+		return nil, err
+	}
+	return d.Stream.GetMsg(ctx, seq, options...)
+}
+
+func (d *deaf) GetLastMsgForSubject(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	if err := d.unheard(); err != nil {
+		return nil, err
+	}
+	return d.Stream.GetLastMsgForSubject(ctx, subject)
+}
+
+// A server that does not answer for a moment is no end: of a session that is over all events are given, and of a process all output.
+func TestAServerThatDoesNotAnswerIsNoEnd(t *testing.T) {
+	w := newWorld(t, Settings{})
+	nc, ctx := w.connect(), w.context()
+	f, err := join(ctx, nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, err := f.change(ctx, Place{Session: "s", State: StateHeld, Node: "n", Instance: "gone", Epoch: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &held{n: &node{fleet: f}, place: place, stored: make(chan messages.ProcessID, 1), told: map[messages.ProcessID]bool{}}
+	if err := h.store(ctx, messages.ExecStarted{Origin: messages.Origin{Session: "s", Process: 7}}); err != nil {
+		t.Fatal(err)
+	}
+	h.cache(7, "pty 1 0 3", []byte("abc"))
+	until(t, "the output is stored", func() bool {
+		_, err := f.output.GetLastMsgForSubject(ctx, outputSubject("s", 7))
+		return err == nil
+	})
+	if err := f.lose(ctx, place, "test"); err != nil {
+		t.Fatal(err)
+	}
+	for times := range 6 { // it is another question that has no answer
+		f.events, f.output = &deaf{f.events, times}, &deaf{f.output, times}
+		var kinds []messages.EventKind
+		f.tell(ctx, "s", func(event messages.Event, err error) bool {
+			if err != nil {
+				t.Fatal(err)
+			}
+			kinds = append(kinds, event.Kind())
+			return true
+		})
+		if len(kinds) != 3 || kinds[2] != messages.KindExecEnded {
+			t.Errorf("%d times: the events are %v", times, kinds)
+		}
+		f.events = &deaf{f.events.(*deaf).Stream, times}
+		output, gaps := "", []messages.Gap(nil)
+		r := &follower{fleet: f, session: &Session{fleet: f, place: Place{Session: "s"}}, subject: outputSubject("s", 7), total: -1,
+			origin: messages.Origin{Session: "s", Process: 7}, told: f.historyOf("s"), yield: func(event messages.Event, err error) bool {
+				switch e := event.(type) {
+				case messages.OutputDelta:
+					output += string(e.Bytes)
+				case messages.Gap:
+					gaps = append(gaps, e)
+				}
+				return err == nil
+			}}
+		short, cancel := context.WithTimeout(ctx, patience)
+		if err := r.follow(short); err != nil || output != "abc" || len(gaps) != 1 || gaps[0].First != 3 || gaps[0].End != messages.UnknownEnd {
+			t.Errorf("%d times: %q, %v, %v", times, output, gaps, err)
+		}
+		cancel()
+		f.events, f.output = f.events.(*deaf).Stream, f.output.(*deaf).Stream
+	}
+}
