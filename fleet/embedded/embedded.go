@@ -12,7 +12,9 @@
 package embedded
 
 import (
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"time"
@@ -29,6 +31,9 @@ type Options struct {
 	Listen string
 	// Token is what clients must know that connect to Listen. Without a Config one is needed: anyone who can connect can run commands.
 	Token string
+	// Cert and Key are the files of a certificate and its key, for TLS. A server with a Token that listens on more than the loopback
+	// interface needs them: the token would cross the network in the clear.
+	Cert, Key string
 	// Config is a configuration file of nats-server, for accounts, permissions and TLS. Dir and Listen win over it.
 	Config string
 }
@@ -43,6 +48,7 @@ const MaxPayload = 4 << 20
 type Server struct {
 	server *server.Server
 	secret string
+	tls    bool
 }
 
 // Start starts a server and returns when it can be used.
@@ -69,6 +75,18 @@ func Start(options Options) (*Server, error) {
 		if o.Port, err = strconv.Atoi(port); err != nil {
 			return nil, err
 		}
+		switch ip := net.ParseIP(host); {
+		case options.Cert != "" || options.Key != "":
+			certificate, err := tls.LoadX509KeyPair(options.Cert, options.Key)
+			if err != nil {
+				return nil, fmt.Errorf("the certificate cannot be used: %w", err)
+			}
+			o.TLSConfig, o.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}, true
+			o.TLSTimeout = readyTime.Seconds()
+		case options.Config == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()):
+			return nil, fmt.Errorf("%s can be reached from other machines, and without TLS they would read the token, with which anyone can run commands: "+
+				"name a certificate and its key, or listen on 127.0.0.1", options.Listen)
+		}
 		if o.Host = host; o.Port == 0 {
 			o.Port = server.RANDOM_PORT
 		}
@@ -82,7 +100,7 @@ func Start(options Options) (*Server, error) {
 		s.Shutdown()
 		return nil, errors.New("the NATS server did not start within " + readyTime.String())
 	}
-	return &Server{s, options.Token}, nil
+	return &Server{s, options.Token, options.Cert != ""}, nil
 }
 
 // InProcess is the option with which a client in this program connects.
@@ -98,10 +116,14 @@ func (s *Server) URL() string {
 	if s.server.Addr() == nil {
 		return ""
 	}
-	if s.secret == "" {
-		return "nats://" + s.server.Addr().String()
+	scheme := "nats://"
+	if s.tls {
+		scheme = "tls://"
 	}
-	return "nats://" + s.secret + "@" + s.server.Addr().String()
+	if s.secret != "" {
+		scheme += s.secret + "@"
+	}
+	return scheme + s.server.Addr().String()
 }
 
 // Close stops the server and waits until it has stopped.

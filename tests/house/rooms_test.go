@@ -68,6 +68,7 @@ var rooms = map[string][]string{
 	"cmd/demo":     {root, "messages", "tools", "view", "window", "cmd/internal"},
 	"examples":     {root, "messages", "tools"},
 	"fleet":        {root, "messages", "bus"},
+	"fleet/bench":  {root, "messages", "fleet", "tests"},
 	"cmd/execbus":  {anyRoom},
 	"tests/probe":  {"messages"},
 	"tests":        {anyRoom},

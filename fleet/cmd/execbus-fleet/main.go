@@ -1,6 +1,7 @@
 // Command execbus-fleet runs commands on the machines of a fleet, and makes a machine one of them.
 //
 //	execbus-fleet up -- bash -lc 'echo hi'      a fleet of this machine alone, for one command
+//	execbus-fleet up                            the same with a console, on a terminal
 //	execbus-fleet up --listen 127.0.0.1:4222    the same for other programs, until it is stopped
 //	execbus-fleet setup                         make the streams and books of a fleet on a NATS server
 //	execbus-fleet node --id build-1             make this machine a node
@@ -42,6 +43,7 @@ const (
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
+	attended bool // a person is at the input
 }
 
 // subcommand is one command of the program. It registers its flags and returns what it does with the arguments behind them.
@@ -50,11 +52,24 @@ type subcommand struct {
 	prepare                  func(*flag.FlagSet) func(context.Context, *job) error
 }
 
+// codes says what the exit code means.
+func (c subcommand) codes() string {
+	own := fmt.Sprintf("%d if it failed, %d for wrong usage", exitFailed, exitMisused)
+	if c.name == "run" || c.name == "up" {
+		return "that of the command, or 128 and the number of its signal; 130 if it was interrupted; " + own
+	}
+	return "0, " + own
+}
+
 // job is one call of the program.
 type job struct {
 	streams
 	args []string
 	code int // of a command that ran
+	// dial connects where no server is named; nil: nothing does.
+	dial func() (*nats.Conn, error)
+	// command runs another command of the program.
+	command func(ctx context.Context, args []string, std streams, dial func() (*nats.Conn, error)) int
 }
 
 var commands = []subcommand{
@@ -72,7 +87,7 @@ var commands = []subcommand{
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(runProgram(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
+	os.Exit(runProgram(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr, attended(os.Stdin)}))
 }
 
 // errMisused is an error of the arguments.
@@ -90,6 +105,11 @@ func runProgram(ctx context.Context, args []string, std streams) int {
 		fmt.Fprint(out, usage())
 		return code
 	}
+	return runCommand(ctx, args, std, nil)
+}
+
+// runCommand runs one command.
+func runCommand(ctx context.Context, args []string, std streams, dial func() (*nats.Conn, error)) int {
 	for _, c := range commands {
 		if c.name != args[0] {
 			continue
@@ -101,13 +121,14 @@ func runProgram(ctx context.Context, args []string, std streams) int {
 			fmt.Fprintf(to, "Usage: execbus-fleet %s\n%s.\n", strings.TrimSpace(c.name+" [flags] "+c.arguments), c.summary)
 			flags.SetOutput(to)
 			flags.PrintDefaults()
+			fmt.Fprintf(to, "Exit code: %s.\n", c.codes())
 		}
 		err := flags.Parse(args[1:])
 		if errors.Is(err, flag.ErrHelp) {
 			help(std.out)
 			return 0
 		}
-		j := &job{streams: std, args: flags.Args()}
+		j := &job{streams: std, args: flags.Args(), dial: dial, command: runCommand}
 		if err != nil {
 			err = errMisused(err.Error())
 		} else {
@@ -151,11 +172,18 @@ func (s *server) flags(flags *flag.FlagSet) {
 }
 
 // connect connects to the server.
-func (s *server) connect() (*nats.Conn, error) {
+func (s *server) connect(j *job) (*nats.Conn, error) {
+	if j.dial != nil {
+		return j.dial()
+	}
 	if s.url == "" {
 		return nil, errMisused("name a server, with --server or EXECBUS_FLEET_SERVER")
 	}
-	options := []nats.Option{nats.Name("execbus-fleet")}
+	options := []nats.Option{nats.Name("execbus-fleet"), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if errors.Is(err, nats.ErrPermissionViolation) { // what is cut is connected again
+			fmt.Fprintf(j.err, "execbus-fleet: the server does not allow it: %v\n", err)
+		}
+	})}
 	if s.creds != "" {
 		options = append(options, nats.UserCredentials(s.creds))
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"regexp"
 	"strings"
 	"sync"
@@ -55,7 +56,7 @@ func until(t *testing.T, what string, is func() bool) {
 func program(t *testing.T, ctx context.Context, args ...string) (code int, out, err string) {
 	t.Helper()
 	var stdout, stderr said
-	code = runProgram(ctx, args, streams{strings.NewReader(""), &stdout, &stderr})
+	code = runProgram(ctx, args, streams{in: strings.NewReader(""), out: &stdout, err: &stderr})
 	return code, stdout.String(), stderr.String()
 }
 
@@ -74,11 +75,12 @@ func TestUpRunsACommandAndExitsWithItsCode(t *testing.T) {
 func TestHelpAndMisuse(t *testing.T) {
 	t.Setenv("EXECBUS_FLEET_SERVER", "")
 	for _, c := range commands {
-		if code, out, err := program(t, t.Context(), c.name, "--help"); code != 0 || !strings.Contains(out, c.summary) || err != "" {
+		if code, out, err := program(t, t.Context(), c.name, "--help"); code != 0 || !strings.Contains(out, c.summary) || !strings.Contains(out, "Exit code: ") || err != "" {
 			t.Errorf("%s --help: %d, %q, %q", c.name, code, out, err)
 		}
 	}
-	for _, args := range [][]string{{}, {"fly"}, {"up"}, {"run"}, {"ps"}, {"attach"}, {"ps", "--fly"}, {"up", "--sandbox", "leaky", "--", "true"}} {
+	for _, args := range [][]string{{}, {"fly"}, {"up"}, {"run"}, {"ps"}, {"attach"}, {"ps", "--fly"}, {"up", "--sandbox", "leaky", "--", "true"},
+		{"up", "--approval", "untrusted", "--", "true"}} {
 		if code, out, err := program(t, t.Context(), args...); code != exitMisused || out != "" || !strings.Contains(err, "Usage:") {
 			t.Errorf("%v: %d, %q, %q", args, code, out, err)
 		}
@@ -91,7 +93,7 @@ func TestTheCommandsOfAFleet(t *testing.T) {
 	defer stop()
 	start := func(args ...string) (out, err *said, code chan int) {
 		out, err, code = &said{}, &said{}, make(chan int, 1)
-		go func() { code <- runProgram(ctx, args, streams{strings.NewReader(""), out, err}) }()
+		go func() { code <- runProgram(ctx, args, streams{in: strings.NewReader(""), out: out, err: err}) }()
 		return out, err, code
 	}
 	ended := func(what string, code chan int, want int) {
@@ -114,7 +116,7 @@ func TestTheCommandsOfAFleet(t *testing.T) {
 	serving, leave := context.WithCancel(ctx)
 	upErr, up := &said{}, make(chan int, 1)
 	go func() {
-		up <- runProgram(serving, []string{"up", "--listen", "127.0.0.1:0", "--id", "first"}, streams{strings.NewReader(""), &said{}, upErr})
+		up <- runProgram(serving, []string{"up", "--listen", "127.0.0.1:0", "--id", "first"}, streams{in: strings.NewReader(""), out: &said{}, err: upErr})
 	}()
 	defer leave()
 	t.Setenv("EXECBUS_FLEET_SERVER", upErr.find(t, `EXECBUS_FLEET_SERVER=(\S+)`)[1])
@@ -140,7 +142,7 @@ func TestTheCommandsOfAFleet(t *testing.T) {
 	running, interrupt := context.WithCancel(ctx)
 	out, interrupted := &said{}, make(chan int, 1)
 	go func() {
-		interrupted <- runProgram(running, []string{"run", "--on", "where=here", "--", "sh", "-c", "echo $$; exec sleep 1000"}, streams{strings.NewReader(""), out, &said{}})
+		interrupted <- runProgram(running, []string{"run", "--on", "where=here", "--", "sh", "-c", "echo $$; exec sleep 1000"}, streams{in: strings.NewReader(""), out: out, err: &said{}})
 	}()
 	out.find(t, `\d+\n`)
 	_, books, _ := program(t, ctx, "ps", "--json")
@@ -165,4 +167,108 @@ func TestTheCommandsOfAFleet(t *testing.T) {
 	}
 	leave()
 	ended("up", up, 0)
+}
+
+// typist is a person at a terminal: what she types comes line by line.
+type typist struct{ *io.PipeWriter }
+
+func (p typist) types(t *testing.T, line string) {
+	t.Helper()
+	if _, err := io.WriteString(p, line+"\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// atTerminal starts the program with a person at its terminal.
+func atTerminal(ctx context.Context, args ...string) (p typist, out, err *said, code chan int) {
+	in, keys := io.Pipe()
+	out, err, code = &said{}, &said{}, make(chan int, 1)
+	go func() {
+		code <- runProgram(ctx, args, streams{in: in, out: out, err: err, attended: true})
+		_ = in.Close()
+	}()
+	return typist{keys}, out, err, code
+}
+
+func endsWith(t *testing.T, code chan int, want int) {
+	t.Helper()
+	select {
+	case got := <-code:
+		if got != want {
+			t.Errorf("it ended with %d, want %d", got, want)
+		}
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+}
+
+// On a terminal up is a console: it takes commands, shows sessions and asks questions, while commands run.
+func TestUpOnATerminalIsAConsole(t *testing.T) {
+	t.Setenv("EXECBUS_FLEET_SERVER", "")
+	p, out, err, code := atTerminal(t.Context(), "up", "--id", "here")
+	out.find(t, "quit")
+	p.types(t, "fly")
+	p.types(t, "ps")
+	out.find(t, `here +0 of 256`)
+	if n := strings.Count(out.String(), "quit"); n != 2 {
+		t.Errorf("the help was given %d times: %q", n, out)
+	}
+	p.types(t, "run --approval untrusted -- env one=two touch /dev/null")
+	session := out.find(t, `(\S+) on here:\n(?s:.*)nothing to leave it to others: `)[1]
+	out.find(t, session+` held here`)
+	p.types(t, "ps --json") // while a question waits
+	out.find(t, `"session":"`+session+`","state":"held"`)
+	p.types(t, "no")
+	err.find(t, `run ended with exit code 1`)
+	out.find(t, session+` ended here`)
+	p.types(t, "run -- sh --does-not-exist")
+	err.find(t, `run ended with exit code 2`)
+	p.types(t, "quit")
+	endsWith(t, code, 0)
+
+	p, out, _, code = atTerminal(t.Context(), "up")
+	out.find(t, "quit")
+	_ = p.Close() // the end of the input
+	endsWith(t, code, 0)
+}
+
+// A person at the terminal of a command is asked there. What is answered elsewhere is not asked any more.
+func TestAPersonAtTheTerminalIsAsked(t *testing.T) {
+	t.Setenv("EXECBUS_FLEET_SERVER", "")
+	p, out, err, code := atTerminal(t.Context(), "run", "--approval", "untrusted", "--", "sh", "-c", "echo asked; touch /dev/null; exit 4")
+	err.find(t, `leave it to others: `)
+	p.types(t, "perhaps")
+	err.find(t, `yes, session, no or abort: `)
+	p.types(t, "yes")
+	endsWith(t, code, 4)
+	if out.String() != "asked\n" {
+		t.Errorf("%q", out)
+	}
+
+	ctx, leave := context.WithCancel(t.Context())
+	p, out, err, code = atTerminal(ctx, "up", "--listen", "127.0.0.1:0")
+	t.Setenv("EXECBUS_FLEET_SERVER", err.find(t, `EXECBUS_FLEET_SERVER=(\S+)`)[1])
+	elsewhere, _, _, ended := atTerminal(t.Context(), "run", "--approval", "untrusted", "--", "touch", "/dev/null")
+	out.find(t, `leave it to others: `)
+	elsewhere.types(t, "yes")
+	out.find(t, `answered elsewhere, or withdrawn`)
+	endsWith(t, ended, 0)
+	_ = p.Close() // no end for other programs
+	if code, _, err := program(t, t.Context(), "ps"); code != 0 {
+		t.Errorf("the fleet is gone with its console: %s", err)
+	}
+	leave()
+	endsWith(t, code, 0)
+}
+
+// A token does not cross a network in the clear.
+func TestUpListensBeyondThisMachineOnlyWithTLS(t *testing.T) {
+	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0"} {
+		if code, out, err := program(t, t.Context(), "up", "--listen", address); code != exitFailed || out != "" || !strings.Contains(err, "without TLS") {
+			t.Errorf("%s: %d, %q, %q", address, code, out, err)
+		}
+	}
+	if code, _, err := program(t, t.Context(), "up", "--listen", "127.0.0.1:0", "--tls-cert", "/does/not/exist"); code != exitFailed || !strings.Contains(err, "certificate") {
+		t.Errorf("no certificate: %d, %q", code, err)
+	}
 }

@@ -56,8 +56,8 @@ func setup(flags *flag.FlagSet) func(context.Context, *job) error {
 	flags.DurationVar(&settings.Retention, "retention", fleet.DefaultRetention, "how long events are kept")
 	flags.Int64Var(&settings.CacheBytes, "cache", fleet.DefaultCacheBytes, "bytes of output that the server keeps")
 	flags.IntVar(&settings.Replicas, "replicas", 1, "copies that the servers of a cluster keep")
-	return func(ctx context.Context, _ *job) error {
-		nc, err := s.connect()
+	return func(ctx context.Context, j *job) error {
+		nc, err := s.connect(j)
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func node(flags *flag.FlagSet) func(context.Context, *job) error {
 	s.flags(flags)
 	n.flags(flags)
 	return func(ctx context.Context, j *job) error {
-		nc, err := s.connect()
+		nc, err := s.connect(j)
 		if err != nil {
 			return err
 		}
@@ -127,19 +127,27 @@ func node(flags *flag.FlagSet) func(context.Context, *job) error {
 	}
 }
 
-// up runs a server, a node, and either a command or nothing but them.
+// up runs a server, a node, and either a command or a console.
 func up(flags *flag.FlagSet) func(context.Context, *job) error {
 	var n nodeFlags
 	var c command
 	var dir string
 	var options embedded.Options
 	n.flags(flags)
-	flags.StringVar(&options.Listen, "listen", "", "`address` for other programs, which need the token in the URL that is printed; a port of 0 is a free one")
+	flags.StringVar(&options.Listen, "listen", "", "`address` for other programs, which need the token in the URL that is printed; a port of 0 is a free one; beyond this machine it needs --tls-cert")
+	flags.StringVar(&options.Cert, "tls-cert", "", "`file` with the certificate for --listen; needs --tls-key")
+	flags.StringVar(&options.Key, "tls-key", "", "`file` with its key")
 	flags.StringVar(&dir, "dir", "", "directory of the books and streams; empty: one that is removed at the end")
 	c.flags(flags)
 	return func(ctx context.Context, j *job) (err error) {
-		if len(j.args) == 0 && options.Listen == "" {
-			return errMisused("name a command behind --, or an address with --listen")
+		p, err := c.placement()
+		switch alone := options.Listen == "" && !j.attended; {
+		case err != nil:
+			return err
+		case len(j.args) == 0 && alone:
+			return errMisused("name a command behind --, or an address with --listen, or run it on a terminal")
+		case alone && p.Session.Approval.Mode != "" && p.Session.Approval.Mode != messages.ApproveNever:
+			return errMisused("nobody could answer the questions of --approval: run it on a terminal, or name an address with --listen")
 		}
 		if dir == "" {
 			if dir, err = os.MkdirTemp("", "execbus-fleet-"); err != nil {
@@ -163,13 +171,13 @@ func up(flags *flag.FlagSet) func(context.Context, *job) error {
 		if err := fleet.Setup(ctx, nc, fleet.Settings{}); err != nil {
 			return err
 		}
-		return j.beside(ctx, nc, &n, &c, s.URL())
+		return j.beside(ctx, nc, &n, &c, s)
 	}
 }
 
 // beside serves the node while the command runs, or until ctx ends. The node outlives the command's context, so that the command is ended
 // in order.
-func (j *job) beside(ctx context.Context, nc *nats.Conn, n *nodeFlags, c *command, url string) error {
+func (j *job) beside(ctx context.Context, nc *nats.Conn, n *nodeFlags, c *command, s *embedded.Server) error {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ready, served := make(chan struct{}), make(chan error, 1)
@@ -180,16 +188,30 @@ func (j *job) beside(ctx context.Context, nc *nats.Conn, n *nodeFlags, c *comman
 		return err
 	case <-ready:
 	}
-	if url != "" {
-		fmt.Fprintf(j.err, "execbus-fleet: node %s serves; other programs: export EXECBUS_FLEET_SERVER=%s\n", n.ID, url)
+	if s.URL() != "" {
+		fmt.Fprintf(j.err, "execbus-fleet: node %s serves; other programs: export EXECBUS_FLEET_SERVER=%s\n", n.ID, s.URL())
 	}
 	var err error
 	if len(j.args) > 0 {
 		err = c.run(ctx, j, nc)
 	} else {
+		ended := make(chan error, 1)
+		if j.attended {
+			talking, quiet := context.WithCancel(ctx)
+			defer quiet()
+			here := *j
+			here.dial = func() (*nats.Conn, error) { return fleet.Connect("", s.InProcess()) }
+			go func() {
+				quit, err := (&console{job: &here, nc: nc, to: j.out, commands: true}).run(talking)
+				if quit || err != nil || s.URL() == "" { // the end of the input is no end for other programs
+					ended <- err
+				}
+			}()
+		}
 		select {
 		case <-ctx.Done():
-		case err := <-served:
+		case err = <-ended:
+		case err := <-served: // it was drained
 			return err
 		}
 	}

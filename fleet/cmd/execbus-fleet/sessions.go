@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,7 +62,7 @@ func run(flags *flag.FlagSet) func(context.Context, *job) error {
 		if len(j.args) == 0 {
 			return errMisused("name a command behind --")
 		}
-		if s.url == "" {
+		if s.url == "" && j.dial == nil {
 			alone := flag.NewFlagSet("", flag.ContinueOnError)
 			do := up(alone)
 			var given []string
@@ -80,7 +79,7 @@ func run(flags *flag.FlagSet) func(context.Context, *job) error {
 			}
 			return do(ctx, j)
 		}
-		nc, err := s.connect()
+		nc, err := s.connect(j)
 		if err != nil {
 			return err
 		}
@@ -106,7 +105,13 @@ func (c *command) run(ctx context.Context, j *job, nc *nats.Conn) (err error) {
 	}()
 	asking, quiet := context.WithCancel(ctx)
 	defer quiet()
-	go tell(asking, j.err, nc, s.ID())
+	switch {
+	case j.dial != nil: // the console that runs it asks
+	case j.attended:
+		go func() { _, _ = (&console{job: j, nc: nc, to: j.err, only: s.ID()}).run(asking) }()
+	default:
+		go tell(asking, j.err, nc, s.ID())
+	}
 	result, err := s.Exec(ctx, messages.ExecCommand{Argv: j.args, TTY: c.tty, Yield: new(time.Duration)})
 	if errors.Is(err, messages.ErrCancelled) && ctx.Err() != nil {
 		j.code = 128 + 2
@@ -183,7 +188,7 @@ func with(flags *flag.FlagSet, do func(context.Context, *job, *nats.Conn) error)
 	var s server
 	s.flags(flags)
 	return func(ctx context.Context, j *job) error {
-		nc, err := s.connect()
+		nc, err := s.connect(j)
 		if err != nil {
 			return err
 		}
@@ -275,7 +280,8 @@ func decide(flags *flag.FlagSet) func(context.Context, *job) error {
 	watch := flags.Bool("watch", false, "go on asking as questions come, and read the answers from standard input")
 	return with(flags, func(ctx context.Context, j *job, nc *nats.Conn) error {
 		if *watch {
-			return console(ctx, j, nc)
+			_, err := (&console{job: j, nc: nc, to: j.out}).run(ctx)
+			return err
 		}
 		if len(j.args) == 0 {
 			open, err := fleet.OpenQuestions(ctx, nc)
@@ -297,53 +303,6 @@ func answer(ctx context.Context, nc *nats.Conn, session messages.SessionID, ques
 		return err
 	}
 	return s.Decide(ctx, messages.Decide{Question: question, Decision: messages.Decision{Kind: decisions[word]}})
-}
-
-// console puts one question after the other to the person at this terminal. Nothing that runs writes here.
-func console(ctx context.Context, j *job, nc *nats.Conn) error {
-	lines := make(chan string)
-	go func() { // it ends with the input, or with the program
-		defer close(lines)
-		for in := bufio.NewScanner(j.in); in.Scan(); {
-			select {
-			case lines <- strings.TrimSpace(in.Text()):
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	for asked, err := range fleet.Questions(ctx, nc) {
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			return err
-		case asked.Resolved:
-			continue
-		}
-		fmt.Fprintf(j.out, "%s on %s:\n%s\nyes, session, no, abort, or nothing to leave it to others: ", asked.Session, asked.Node, asked.Question.Text())
-		for decided := false; !decided; {
-			select {
-			case word, open := <-lines:
-				switch {
-				case !open:
-					return nil
-				case word == "":
-					decided = true
-				case decisions[word] == "":
-					fmt.Fprint(j.out, "yes, session, no or abort: ")
-				default:
-					decided = true
-					if err := answer(ctx, nc, asked.Session, asked.Question.ID, word); err != nil {
-						fmt.Fprintf(j.err, "execbus-fleet answer: %v\n", err)
-					}
-				}
-			case <-ctx.Done():
-				return nil
-			}
-		}
-	}
-	return nil
 }
 
 func drain(flags *flag.FlagSet) func(context.Context, *job) error {
