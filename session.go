@@ -28,6 +28,7 @@ type Session struct {
 	// over says that no further event will come. It is an atomic because callers read it without sending a message.
 	over     atomic.Bool
 	recorded chan struct{} // closed when all recordings are written; nil if there are none
+	recordIn string        // the directory of recordings; empty if there is none
 }
 
 // ended ends the subscriptions to the session. An actor calls it.
@@ -366,7 +367,7 @@ func (s *Session) record(o record.Options) error {
 	if err != nil {
 		return err
 	}
-	s.recorded = make(chan struct{})
+	s.recorded, s.recordIn = make(chan struct{}), o.Dir
 	s.runtime.recorders.Add(1)
 	go func() {
 		defer s.runtime.recorders.Done()
@@ -375,6 +376,15 @@ func (s *Session) record(o record.Options) error {
 		recorder.Follow(context.Background(), events) // it ends with the session
 	}()
 	return nil
+}
+
+// Recording is the path of the latest recording of a process; empty if there is none in SessionOptions.Record.Dir. While the process runs, the
+// recording goes on. It looks through the directory, so the file system may make it wait.
+func (s *Session) Recording(process messages.ProcessID) (path string) {
+	if s.recordIn == "" {
+		return ""
+	}
+	return record.Find(s.recordIn, s.id, process)
 }
 
 // begunKey is the key under which WithBegun keeps its function in a context.

@@ -65,8 +65,10 @@ func fill(t *rapid.T, v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		for _, field := range v.Fields() {
-			fill(t, field)
+		for described, field := range v.Fields() {
+			if described.Tag.Get("json") != "-" {
+				fill(t, field)
+			}
 		}
 	case reflect.Pointer:
 		if rapid.Bool().Draw(t, "set") {

@@ -109,6 +109,9 @@ type PatchStarted struct {
 type PatchApplied struct {
 	Origin
 	Files []FileChange `json:"files"`
+	// Diff is the difference as a question shows it, at most MaxQuestionDiff bytes. It has contents of files, so it is in no JSON: what
+	// logs and streams keep of a patch are names and sums.
+	Diff string `json:"-"`
 }
 
 // PatchFailed is published when a patch was not applied: it does not fit, it was not allowed, or writing failed. Without a PatchStarted

@@ -217,13 +217,27 @@ func decided(e messages.ToolDecision) string {
 	return fmt.Sprintf("attempt %d %s", e.Attempt, what)
 }
 
+// Find is the path of the latest recording of a process in a directory; empty if there is none. A process that still runs has one that goes on.
+func Find(dir string, session messages.SessionID, process messages.ProcessID) (path string) {
+	names, _ := os.ReadDir(dir) // sorted, and the times in them are in order
+	for _, entry := range names {
+		if strings.HasSuffix(entry.Name(), suffix(session, process)) {
+			path = filepath.Join(dir, entry.Name())
+		}
+	}
+	return path
+}
+
+func suffix(session messages.SessionID, process messages.ProcessID) string {
+	return fmt.Sprintf("-%.8s-%d.cast", session, process)
+}
+
 // begin opens the file of a process that has started.
 func (r *Recorder) begin(one *recording, e messages.ExecStarted) {
 	file, err := r.file, error(nil)
 	switch {
 	case r.options.Dir != "":
-		name := fmt.Sprintf("%s-%.8s-%d.cast", e.At.UTC().Format("20060102T150405.000"), e.Session, e.Process)
-		file, err = create(filepath.Join(r.options.Dir, name))
+		file, err = create(filepath.Join(r.options.Dir, e.At.UTC().Format("20060102T150405.000")+suffix(e.Session, e.Process)))
 	case file == nil: // it has another process
 		one.over = true
 		return

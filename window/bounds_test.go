@@ -2,11 +2,14 @@ package window
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
 )
 
 // Viewers keep out nobody who may act, and make nobody's page forgotten.
@@ -65,6 +68,34 @@ func TestALookThatFailsKeepsWhatWasSeen(t *testing.T) {
 	next, _ := s.look(ctx, &look{processes: []*process{{key: key{session.ID(), 1000}}, {key: key{"closed", 1000}}}})
 	if len(next.processes) != 1 || next.processes[0].Session != session.ID() || len(next.sessions) != 1 || next.sessions[0].Error == "" {
 		t.Errorf("%+v, %+v", next.processes, next.sessions)
+	}
+}
+
+// A time line keeps connections apart, and the differences of the last patches only.
+func TestATimelineIsBounded(t *testing.T) {
+	lines := timeline{sessions: map[messages.SessionID][]entry{}}
+	lines.add(messages.NetworkConnection{Origin: messages.Origin{Session: "s", Process: 7}, Connection: messages.Connection{Host: "example.com", Port: 443, Allowed: true}})
+	for i := range maxDiffs + 3 {
+		lines.add(messages.PatchApplied{Origin: messages.Origin{Session: "s"}, Diff: fmt.Sprint("diff ", i)})
+		lines.add(messages.ExecStarted{Origin: messages.Origin{Session: "s", Process: 7}})
+	}
+	var diffs []string
+	for _, e := range lines.of("s", 0, maxEntries, func(entry) bool { return true }) {
+		if e.Diff != "" {
+			diffs = append(diffs, e.Diff)
+		}
+	}
+	if len(diffs) != maxDiffs || diffs[0] != fmt.Sprint("diff ", maxDiffs+2) {
+		t.Errorf("%q", diffs)
+	}
+	if talks := lines.of("s", 7, 64, func(e entry) bool { return e.Talk }); len(talks) != 1 || !strings.Contains(talks[0].Text, "example.com") {
+		t.Errorf("%+v", talks)
+	}
+	for range maxEntries {
+		lines.add(messages.ExecStarted{Origin: messages.Origin{Session: "s", Process: 7}})
+	}
+	if all := lines.of("s", 0, 2*maxEntries, func(entry) bool { return true }); len(all) != maxEntries {
+		t.Errorf("%d entries", len(all))
 	}
 }
 

@@ -171,6 +171,14 @@ func (b *browser) live(process *execbus.Process) *page {
 }
 
 func (b *browser) dial(process *execbus.Process, seat string, header http.Header) (*page, error) {
+	hello := map[string]any{"seat": seat}
+	if process != nil {
+		hello["session"], hello["process"] = b.session.ID(), process.ID()
+	}
+	return b.connect(hello, header)
+}
+
+func (b *browser) connect(hello map[string]any, header http.Header) (*page, error) {
 	socket, response, err := websocket.Dial(b.context(), b.base+"live", &websocket.DialOptions{HTTPClient: b.client, HTTPHeader: merged(header, "Origin", b.server.URL)})
 	if response != nil && response.Body != nil {
 		response.Body.Close()
@@ -181,10 +189,6 @@ func (b *browser) dial(process *execbus.Process, seat string, header http.Header
 	socket.SetReadLimit(16 << 20)
 	b.t.Cleanup(func() { _ = socket.CloseNow() })
 	p := &page{browser: b, socket: socket, blocks: map[string]map[string]string{}, order: map[string][]string{}, rows: map[string]string{}}
-	hello := map[string]any{"seat": seat}
-	if process != nil {
-		hello["session"], hello["process"] = b.session.ID(), process.ID()
-	}
 	p.send(hello)
 	return p, nil
 }

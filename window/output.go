@@ -2,6 +2,7 @@ package window
 
 import (
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 
@@ -32,8 +33,12 @@ func (w *Window) output(response http.ResponseWriter, r *http.Request, k key, in
 	page := outputPage{processPage: processPage{Base: w.access.path, Key: k, Info: info}, View: query.Get("view"), Query: query.Get("q")}
 	page.From, _ = strconv.ParseInt(query.Get("from"), 10, 64)
 	page.From = max(page.From, 0)
-	if page.View == "raw" {
+	switch page.View {
+	case "raw":
 		w.download(response, r, k)
+		return
+	case "recording":
+		w.recording(response, k)
 		return
 	}
 	if page.View != "bytes" {
@@ -120,6 +125,35 @@ func (w *Window) download(response http.ResponseWriter, r *http.Request, k key) 
 			if _, err := response.Write(chunk.Bytes); err != nil {
 				return // the browser has gone
 			}
+		}
+	}
+}
+
+// recording sends the recording of a process as a file. That of one which runs is what has been written so far.
+func (w *Window) recording(response http.ResponseWriter, k key) {
+	session, err := w.session(k.Session)
+	if err != nil {
+		http.Error(response, err.Error(), http.StatusNotFound)
+		return
+	}
+	file, err := os.Open(session.Recording(k.Process)) // the name is the recorder's, and no part of it is the browser's
+	if err != nil {
+		http.Error(response, "this process has no recording", http.StatusNotFound)
+		return
+	}
+	defer file.Close()
+	response.Header().Set("Content-Type", "application/x-asciicast")
+	response.Header().Set("Content-Disposition", `attachment; filename="recording-`+k.Process.String()+`.cast"`)
+	for buffer := make([]byte, pageBytes); ; {
+		n, err := file.Read(buffer)
+		if n > 0 {
+			hurry(response)
+			if _, err := response.Write(buffer[:n]); err != nil {
+				return // the browser has gone
+			}
+		}
+		if err != nil {
+			return
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"context"
 	"fmt"
 	"html/template"
 	"slices"
@@ -139,7 +140,7 @@ func (w *Window) overview(l *look, session messages.SessionID, query string, rea
 		}
 	}
 	if session != "" {
-		b["timeline"] = w.timelineOf(session, 0, maxEntries)
+		b["timeline"] = w.timelineOf(session, 0, maxEntries, func(entry) bool { return true })
 	}
 	return b
 }
@@ -154,8 +155,8 @@ func (p *process) matches(query string) bool {
 	return false
 }
 
-func (w *Window) timelineOf(session messages.SessionID, process messages.ProcessID, most int) (list []block) {
-	for _, e := range w.events.of(session, process, most) {
+func (w *Window) timelineOf(session messages.SessionID, process messages.ProcessID, most int, wanted func(entry) bool) (list []block) {
+	for _, e := range w.events.of(session, process, most, wanted) {
 		id := fmt.Sprintf("e-%d-%d-%d", e.At.UnixNano(), e.Process, len(e.Text))
 		if slices.ContainsFunc(list, func(b block) bool { return b.id == id }) {
 			continue
@@ -189,7 +190,8 @@ func (b blocks) questions(l *look, session messages.SessionID, reader bool) {
 
 // facts is the page of one process, but for its screen. since is when the page has taken the keyboard; zero if it has not.
 func (w *Window) facts(l *look, k key, since time.Time, reader bool) blocks {
-	b := blocks{"facts": {}, "tools": {}, "timeline": w.timelineOf(k.Session, k.Process, 64)}
+	b := blocks{"facts": {}, "tools": {}, "timeline": w.timelineOf(k.Session, k.Process, 64, func(e entry) bool { return !e.Talk }),
+		"connections": w.timelineOf(k.Session, k.Process, 64, func(e entry) bool { return e.Talk }), "executions": w.executions(k)}
 	b.questions(l, k.Session, reader)
 	for _, p := range l.processes {
 		if p.key == k {
@@ -202,6 +204,21 @@ func (w *Window) facts(l *look, k key, since time.Time, reader bool) blocks {
 		}
 	}
 	return b
+}
+
+// executions are the programs that the tree of a process has executed, and the executions that were refused.
+func (w *Window) executions(k key) []block {
+	session, err := w.session(k.Session)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, lookTime)
+	defer cancel()
+	list, err := session.Executions(ctx, k.Process)
+	if err != nil || list.Total == 0 && list.Mode == messages.ExecutionsOff {
+		return nil // it is not known, and the page says nothing then
+	}
+	return []block{{"x-" + k.Process.String(), execute("executions", list)}}
 }
 
 // difference is what has to be sent to one who has these blocks already, or nil.

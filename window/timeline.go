@@ -16,6 +16,7 @@ import (
 const (
 	maxEntries   = 256
 	maxTimelines = 256
+	maxDiffs     = 16 // of a session: the last ones, of messages.MaxQuestionDiff each at most
 )
 
 // entry is something that has happened.
@@ -23,7 +24,9 @@ type entry struct {
 	At      time.Time
 	Process messages.ProcessID
 	Bad     bool // it was refused, stopped or lost
+	Talk    bool // it is a connection to a host
 	Text    string
+	Diff    string // of a patch that was applied
 }
 
 // timeline is what has happened in the sessions since the window was made.
@@ -65,10 +68,22 @@ func (t *timeline) add(event messages.Event) {
 	if e.Text, e.Bad = describe(event); e.Text == "" {
 		return
 	}
+	_, e.Talk = event.(messages.NetworkConnection)
+	if applied, is := event.(messages.PatchApplied); is {
+		e.Diff = applied.Diff
+	}
 	session := event.From().Session
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list := append(t.sessions[session], e)
+	for i, diffs := len(list)-1, 0; e.Diff != "" && i >= 0; i-- {
+		if list[i].Diff == "" {
+			continue
+		}
+		if diffs++; diffs > maxDiffs {
+			list[i].Diff = ""
+		}
+	}
 	if len(list) > maxEntries {
 		list = append([]entry(nil), list[1:]...)
 	}
@@ -86,13 +101,14 @@ func (t *timeline) add(event messages.Event) {
 
 func last(entries []entry) time.Time { return entries[len(entries)-1].At }
 
-// of are the entries of a session, and of one of its processes unless that is zero: the newest first, at most so many.
-func (t *timeline) of(session messages.SessionID, process messages.ProcessID, most int) (list []entry) {
+// of are the entries of a session, and of one of its processes unless that is zero: the newest first, at most so many of those that are
+// wanted.
+func (t *timeline) of(session messages.SessionID, process messages.ProcessID, most int, wanted func(entry) bool) (list []entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := t.sessions[session]
 	for i := len(all) - 1; i >= 0 && len(list) < most; i-- {
-		if process == 0 || all[i].Process == process {
+		if (process == 0 || all[i].Process == process) && wanted(all[i]) {
 			list = append(list, all[i])
 		}
 	}

@@ -124,7 +124,8 @@ func (w *Window) ServeHTTP(response http.ResponseWriter, r *http.Request) {
 		case len(parts) == 4:
 			w.output(response, r, k, info)
 		default:
-			w.render(response, "process.html", processPage{Base: w.access.path, Reader: p.reader, Key: k, Info: info})
+			s := w.runtime.Session(k.Session)
+			w.render(response, "process.html", processPage{Base: w.access.path, Reader: p.reader, Key: k, Info: info, Recorded: s != nil && s.Recording(k.Process) != ""})
 		}
 	default:
 		http.NotFound(response, r)
@@ -147,6 +148,8 @@ type processPage struct {
 	Reader bool
 	Key    key
 	Info   messages.ProcessInfo
+	// Recorded says that there is a recording.
+	Recorded bool
 }
 
 type gonePage struct{ Base, Text string }

@@ -1,6 +1,7 @@
 package window_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/record"
 	"github.com/execbus/execbus/window"
 )
 
@@ -255,6 +257,67 @@ func TestAFloodIsShownFromItsEnd(t *testing.T) {
 	p.do(map[string]any{"do": "take"})
 	p.do(map[string]any{"do": "type", "text": "\r"})
 	p.until("it is exact after a clear", func() bool { return p.last["approximate"] == false && strings.Contains(p.screen(), "clear") })
+}
+
+func TestExecutionsAreShown(t *testing.T) {
+	s := newStage(t, execbus.SessionOptions{Executions: messages.ExecutionsReport, Sandbox: &messages.SandboxPolicy{Type: messages.SandboxReadOnly}})
+	process, err := s.session.Start(s.context(), messages.ExecCommand{Argv: []string{"bash", "-c", `/bin/true; read -r x`}, TTY: true})
+	if err != nil {
+		t.Skip("what a command executes cannot be seen here: ", err)
+	}
+	s.enter(s.window.Link(s.server.URL)).live(process).shows("executions", "true</code>")
+}
+
+func TestARecordingIsDownloaded(t *testing.T) {
+	s := newStage(t, execbus.SessionOptions{Record: record.Options{Dir: t.TempDir()}})
+	process := s.start("echo recorded")
+	if _, err := process.Wait(s.context()); err != nil {
+		t.Fatal(err)
+	}
+	b := s.enter(s.window.Link(s.server.URL))
+	at := fmt.Sprintf("p/%s/%d", s.session.ID(), process.ID())
+	for file := at + "/output?view=recording"; ; {
+		status, body, header := b.get(file)
+		if strings.Contains(body, `"x"`) { // the recorder has written the end
+			if _, page, _ := b.get(at); status != 200 || !strings.Contains(page, file) || !strings.Contains(body, "recorded") || !strings.HasPrefix(header.Get("Content-Disposition"), "attachment") {
+				t.Errorf("%d, %v, %q", status, header, body)
+			}
+			break
+		}
+		if s.context().Err() != nil {
+			t.Fatalf("%d, %q", status, body)
+		}
+	}
+	other := newStage(t, execbus.SessionOptions{})
+	unrecorded := other.start("read -r x")
+	if status, _, _ := other.enter(other.window.Link(other.server.URL)).get(fmt.Sprintf("p/%s/%d/output?view=recording", other.session.ID(), unrecorded.ID())); status != 404 {
+		t.Errorf("a recording that there is not: %d", status)
+	}
+}
+
+// What a patch has changed is shown after it was applied, and is in no log.
+func TestAnAppliedPatchIsShownWithItsDifference(t *testing.T) {
+	s := newStage(t, execbus.SessionOptions{})
+	p, err := s.enter(s.window.Link(s.server.URL)).connect(map[string]any{"seat": "a", "session": s.session.ID()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := s.session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindPatchApplied}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Close()
+	if _, err := s.session.ApplyPatch(s.context(), messages.ApplyPatch{Text: "*** Begin Patch\n*** Add File: <b>new\n+<script>one\n*** End Patch\n"}); err != nil {
+		t.Fatal(err)
+	}
+	p.shows("timeline", "&#43;&lt;script&gt;one")
+	event, err := events.Next(s.context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := json.Marshal(event); err != nil || strings.Contains(string(text), "script") || !strings.Contains(string(text), "new") {
+		t.Errorf("%s, %v", text, err)
+	}
 }
 
 func TestKeptOutputIsReadAndSearched(t *testing.T) {

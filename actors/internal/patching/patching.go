@@ -437,7 +437,7 @@ func (p *patching) wrote(m wrote) {
 		p.failed(protocol.AsError("apply patch", m.err), m.files)
 		return
 	}
-	p.Bus.Publish(messages.PatchApplied{Origin: p.origin(), Files: m.files})
+	p.Bus.Publish(messages.PatchApplied{Origin: p.origin(), Files: m.files, Diff: p.plan.Diff})
 	p.Logger.Debug("patch applied", "call", string(p.ApplyPatch.Call), "files", len(m.files))
 	p.done(m.files)
 }
