@@ -3,10 +3,14 @@ package window
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
@@ -96,6 +100,122 @@ func TestATimelineIsBounded(t *testing.T) {
 	}
 	if all := lines.of("s", 0, 2*maxEntries, func(entry) bool { return true }); len(all) != maxEntries {
 		t.Errorf("%d entries", len(all))
+	}
+}
+
+// A browser that has silently gone is noticed, also if nothing is sent to it.
+func TestABrowserThatAnswersNothingIsLeft(t *testing.T) {
+	rt, err := execbus.Start(execbus.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Shutdown(t.Context())
+	w, err := New(rt, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	w.pings, w.pongs = time.Millisecond, time.Minute
+	server := httptest.NewServer(w)
+	defer server.Close()
+	jar, _ := cookiejar.New(nil)
+	client := &http.Client{Jar: jar}
+	defer client.CloseIdleConnections()
+	entered, err := client.Get(w.Link(server.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entered.Body.Close()
+	pinged := make(chan struct{}, 100)
+	open := func() *websocket.Conn {
+		socket, _, err := websocket.Dial(t.Context(), entered.Request.URL.String()+"live", &websocket.DialOptions{HTTPClient: client, HTTPHeader: http.Header{"Origin": {server.URL}},
+			OnPingReceived: func(context.Context, []byte) bool {
+				select {
+				case pinged <- struct{}{}:
+				default:
+				}
+				return true
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := socket.Write(t.Context(), websocket.MessageText, []byte(`{"seat":"a"}`)); err != nil {
+			t.Fatal(err)
+		}
+		return socket
+	}
+	left := func() {
+		t.Helper()
+		for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			w.mu.Lock()
+			sockets := w.sockets
+			w.mu.Unlock()
+			switch {
+			case sockets == 0:
+				return
+			case time.Now().After(late):
+				t.Fatalf("%d pages are open", sockets)
+			}
+		}
+	}
+	answers := open()
+	reading, end := context.WithCancel(t.Context())
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for err := error(nil); err == nil; {
+			_, _, err = answers.Read(reading)
+		}
+	}()
+	for range 5 { // one that answers is asked again
+		<-pinged
+	}
+	end()
+	<-read
+	_ = answers.CloseNow()
+	left()
+	w.pongs = time.Millisecond
+	silent := open() // nobody reads, so nobody answers
+	left()
+	_ = silent.CloseNow()
+}
+
+// What an action that goes on takes is given back when its window is closed meanwhile.
+func TestAClosedWindowWaitsForWhatIsBeingTaken(t *testing.T) {
+	rt, err := execbus.Start(execbus.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Shutdown(context.Background())
+	session, err := rt.OpenSession(execbus.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := session.Start(t.Context(), messages.ExecCommand{Argv: []string{"sleep", "1000"}, TTY: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := New(rt, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := w.sit(seatKey{name: "a"}, false)
+	s.mu.Lock() // as an action does
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		w.Close()
+	}()
+	<-w.ctx.Done()
+	taken, err := session.TakeKeyboard(t.Context(), messages.TakeKeyboard{Process: process.ID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.keyboards.Store(key{session.ID(), process.ID()}, taken)
+	s.mu.Unlock()
+	<-closed
+	if info, err := process.Info(t.Context()); err != nil || info.Keyboard != nil {
+		t.Errorf("%+v, %v", info.Keyboard, err)
 	}
 }
 

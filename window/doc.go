@@ -22,8 +22,8 @@
 // number. The page of one session also has its time line: starts, ends, refusals, answers, connections to hosts, patches, signals and who had
 // a keyboard. The time lines begin with New; each has the last 256 entries.
 //
-// It looks at the processes every second while something happens, every 5 s otherwise, 100 ms after an event, and not at all while no page is
-// open. Processor time and memory are those of /proc, on Linux and for commands on this machine.
+// It looks at the processes every second while something happens, less and less often otherwise, down to every 10 s, 100 ms after an event,
+// and not at all while no page is open. Processor time and memory are those of /proc, on Linux and for commands on this machine.
 //
 // The page of a process has its screen, live. Package view makes it on the server, once for all who watch, from the process's log; each browser
 // gets the rows that have changed, at most 30 times a second, and fewer where more than 50 watch one process. A screen never holds up its
@@ -70,7 +70,7 @@
 //	links that nobody has used     64
 //	processes of an overview       2,000; a search finds the others
 //	time lines                     256 sessions
-//	a browser that reads nothing   is left after 10 s
+//	a browser that reads nothing   is left after 10 s, and one that answers nothing, after 40 s
 //
 // # What it does not do yet
 //

@@ -20,6 +20,7 @@ const (
 	maxFrame    = 64 << 10         // bytes of one message from a browser
 	sendTime    = 10 * time.Second
 	helloTime   = 10 * time.Second
+	pingPause   = 30 * time.Second       // between two questions whether a browser is still there
 	maxAnswers  = 16                     // that wait to be sent; a browser that reads none gets to do nothing more
 	overlooking = 250 * time.Millisecond // the least between two states of an overview for one browser
 )
@@ -71,10 +72,31 @@ func (w *Window) live(response http.ResponseWriter, r *http.Request, who secret,
 		defer cancel()
 		c.receive(ctx)
 	}()
+	w.work.Go(func() {
+		defer cancel()
+		ping(ctx, socket, w.pings, w.pongs)
+	})
 	_ = c.send(ctx) // it ends because the page has gone, or reads nothing
 	cancel()
 	_ = socket.CloseNow()
 	<-reading
+}
+
+// ping returns when a browser does not answer: nothing else tells of a telephone that has lost its network while nothing is sent.
+func ping(ctx context.Context, socket *websocket.Conn, pause, patience time.Duration) {
+	for {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		asked, over := context.WithTimeout(ctx, patience)
+		err := socket.Ping(asked)
+		over()
+		if err != nil {
+			return
+		}
+	}
 }
 
 func (w *Window) enter(reader bool) bool {

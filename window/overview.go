@@ -40,8 +40,11 @@ func rowOf(p *process, base string) row {
 	r := row{ID: "p-" + string(p.Session) + "-" + p.Process.String(), Path: base + p.Path(), Session: short(p.Session), FullSession: p.Session, Process: p.Process,
 		Command: messages.Visible(i.Label), Dir: messages.Visible(i.Dir), Owner: messages.Visible(i.Owner), State: plain(string(i.State)),
 		Awaits: messages.Visible(i.Awaits.String()), Live: i.End == nil, Began: i.Began.UTC().Format(time.RFC3339), Limits: limits(i.Limits)}
-	if i.Enforced != nil {
+	switch {
+	case i.Enforced != nil:
 		r.Level = string(i.Enforced.Level)
+	case i.PID != 0: // it was started, and nothing was demanded
+		r.Level = string(messages.AssuranceNone)
 	}
 	if i.Keyboard != nil {
 		r.Keyboard = messages.Visible(named(i.Keyboard.Name))

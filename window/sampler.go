@@ -13,11 +13,11 @@ import (
 )
 
 // How often those who look at the window get another look at the processes: after an event at once, but not twice within soon; while
-// something happens every often; otherwise every seldom.
+// something happens every often; otherwise less and less often, down to every seldom, so that an idle page costs nothing to speak of.
 const (
 	soon     = 100 * time.Millisecond
 	often    = time.Second
-	seldom   = 5 * time.Second
+	seldom   = 10 * time.Second
 	lookTime = 3 * time.Second // bounds one look at everything
 	samples  = 30              // in a plot
 )
@@ -144,7 +144,7 @@ func (s *sampler) run(ctx context.Context) {
 		close(s.changed)
 		s.changed = make(chan struct{})
 		s.mu.Unlock()
-		if pause = seldom; busy {
+		if pause = min(2*max(pause, often), seldom); busy {
 			pause = often
 		}
 	}

@@ -3,8 +3,8 @@ package window
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strconv"
+	"syscall"
 )
 
 // usage is what a tree of kernel processes uses.
@@ -23,14 +23,23 @@ type stat struct {
 // among the answers.
 func usages(leaders map[int]bool) map[int]usage {
 	all := map[int]stat{}
-	names, _ := filepath.Glob("/proc/[0-9]*/stat")
+	if len(leaders) == 0 {
+		return nil
+	}
+	names, _ := readNames("/proc")
+	buffer := make([]byte, 1024) // the fields that are wanted are within
 	for _, name := range names {
-		text, err := os.ReadFile(name)
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		file, err := syscall.Open("/proc/"+name+"/stat", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 		if err != nil {
 			continue // it has ended
 		}
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-		if s, ok := parseStat(text); ok {
+		n, _ := syscall.Read(file, buffer)
+		_ = syscall.Close(file)
+		if s, ok := parseStat(buffer[:max(n, 0)]); ok {
 			all[pid] = s
 		}
 	}
@@ -50,6 +59,15 @@ func usages(leaders map[int]bool) map[int]usage {
 		}
 	}
 	return found
+}
+
+func readNames(dir string) ([]string, error) {
+	file, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return file.Readdirnames(-1)
 }
 
 // climb is the first of a process and its ancestors that is wanted; zero if none is.

@@ -33,6 +33,8 @@ type Window struct {
 	events   timeline
 	sampler  *sampler
 	insecure bool
+	pings    time.Duration // between two pings of a browser
+	pongs    time.Duration // for an answer
 	ctx      context.Context
 	close    context.CancelFunc
 	work     sync.WaitGroup
@@ -50,7 +52,7 @@ func New(rt *execbus.Runtime, options Options) (*Window, error) {
 	if rt == nil {
 		return nil, &messages.Error{Code: messages.ErrInvalidRequest, Op: "open window", Subject: "runtime", Detail: "there is none; start one first"}
 	}
-	w := &Window{runtime: rt, access: newAccess(options), insecure: options.Insecure, seats: map[seatKey]*seat{}, feeds: map[key]*feed{},
+	w := &Window{runtime: rt, access: newAccess(options), insecure: options.Insecure, pings: pingPause, pongs: sendTime, seats: map[seatKey]*seat{}, feeds: map[key]*feed{},
 		events: timeline{sessions: map[messages.SessionID][]entry{}}}
 	w.ctx, w.close = context.WithCancel(context.Background())
 	w.sampler = newSampler(w)

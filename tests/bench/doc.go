@@ -44,6 +44,10 @@
 // shell, with names among which it is, and which the host allows, and with others; and "go build" of a package from scratch. executed-beside is the first loop with other names, beside a tree that executes as fast as it can: in turn one whose
 // executions are seen, and one whose are not.
 //
+// window-key: a key by the websocket of a page of package window, to the message with the picture in which the terminal has echoed it, in turn
+// with gotty, if that is installed, to the message with the echo; keys come 50 ms apart. window-flood: what a second of yes costs this process
+// with a page open, less what as many bytes cost without one. window-idle: this process with a page of a shell at its prompt, for 10 s.
+//
 // ask: a call of Session.Read for the last byte of a cat that waits.
 //
 // hold-ups: how long a call waits for what other actors do: round trips of echo-session, and calls like those of ask, on one

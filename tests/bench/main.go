@@ -35,7 +35,7 @@ func main() {
 
 // rows are all rows, in the order in which they are measured.
 func rows() []row {
-	return slices.Concat(execRows(), executionRows(), waitRows(), streamRows(), doorRows(), untilRows(), lookRows(), networkRows(), dayRows(), memoryRows(), layerRows())
+	return slices.Concat(execRows(), executionRows(), waitRows(), streamRows(), doorRows(), untilRows(), lookRows(), networkRows(), windowRows(), dayRows(), memoryRows(), layerRows())
 }
 
 func prepare(flags *flag.FlagSet) harness.Run {

@@ -111,8 +111,8 @@ func (s *stage) open(link string, width, height int, more ...chromedp.ExecAlloca
 }
 
 // telephone opens a link on the screen of a telephone, which is narrower than the browser's windows can be.
-func (s *stage) telephone(link string) *tab {
-	p := s.open(link, 500, 844)
+func (s *stage) telephone(link string, more ...chromedp.ExecAllocatorOption) *tab {
+	p := s.open(link, 500, 844, more...)
 	p.do(chromedp.EmulateViewport(390, 844))
 	return p
 }
@@ -160,6 +160,9 @@ func evaluate[T any](p *tab, expression string) (value T) {
 	}
 	return value
 }
+
+// dark makes a browser prefer dark pages.
+var dark = []chromedp.ExecAllocatorOption{chromedp.Flag("force-dark-mode", true), chromedp.Flag("blink-settings", "preferredColorScheme=0")}
 
 // click clicks the first element that fits.
 func (p *tab) click(selector string) {

@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -25,9 +27,14 @@ func need(t *testing.T, program string) {
 	}
 }
 
+// WINDOW_PROCESSES=1000 makes them more, and says how long the page takes for a search.
 func TestAHundredProcessesAreSeenAndFound(t *testing.T) {
-	s := newStage(t, execbus.SessionOptions{MaxProcesses: 128})
-	for i := range 98 {
+	count := 100
+	if more, err := strconv.Atoi(os.Getenv("WINDOW_PROCESSES")); err == nil {
+		count = max(count, more)
+	}
+	s := newStage(t, execbus.SessionOptions{MaxProcesses: count + 28})
+	for i := range count - 2 {
 		if _, err := s.session.Start(s.context(), messages.ExecCommand{Argv: []string{"sleep", fmt.Sprint(1000 + i)}}); err != nil {
 			t.Fatal(err)
 		}
@@ -36,12 +43,14 @@ func TestAHundredProcessesAreSeenAndFound(t *testing.T) {
 	s.start("bash", "-c", "while :; do :; done")
 	p := s.open(s.link(), 1300, 900)
 	p.until("all processes are listed", func() bool {
-		return evaluate[int](p, "document.querySelectorAll('#processes tr').length") == 100
+		return evaluate[int](p, "document.querySelectorAll('#processes tr').length") == count
 	})
 	p.see("#processes", "waits for input: a line")
 	p.until("a plot is drawn", func() bool { return evaluate[int](p, "document.querySelectorAll('svg.plot').length") > 0 })
 	p.picture("overview")
+	began := time.Now()
 	p.do(chromedp.SetValue("input[name=q]", "sleep 1042"), chromedp.Submit("input[name=q]"), chromedp.WaitVisible("#processes tr"))
+	t.Logf("a search among %d processes takes %v", count, time.Since(began))
 	if n := evaluate[int](p, "document.querySelectorAll('#processes tr').length"); n != 1 {
 		t.Errorf("%d processes match", n)
 	}
@@ -269,7 +278,7 @@ func TestNothingIsLostWithAConnection(t *testing.T) {
 func TestAPageWorksByKeyboardAlone(t *testing.T) {
 	s := newStage(t, execbus.SessionOptions{})
 	shell := s.start("bash", "-c", `printf '\033[1;32mgreen \033[4:3munderlined\033[0m \033[44mblue\033[0m\n'; read -r x; exit 3`)
-	p := s.open(s.link(), 1000, 800, chromedp.Flag("force-dark-mode", true), chromedp.Flag("blink-settings", "preferredColorScheme=0"))
+	p := s.open(s.link(), 1000, 800, dark...)
 	p.do(chromedp.WaitVisible("#processes a"), chromedp.KeyEvent("/"))
 	if name := evaluate[string](p, "document.activeElement.name"); name != "q" {
 		t.Errorf("/ goes to %q", name)
@@ -298,4 +307,77 @@ func TestAPageWorksByKeyboardAlone(t *testing.T) {
 	}
 	p.do(chromedp.Focus("#keys"), chromedp.KeyEvent("\r"))
 	p.see("#facts", "exited with code 3")
+}
+
+// narrow fails if a page can be scrolled sideways.
+func (p *tab) narrow(what string) {
+	p.t.Helper()
+	if wide := evaluate[int](p, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); wide > 0 {
+		p.t.Errorf("%s: the page is %d pixels wider than its window", what, wide)
+	}
+}
+
+// axe finds faults of access with axe-core. The colours on a screen are the program's own. It does so if that is installed: WINDOW_AXE is the path of its axe.min.js.
+func (p *tab) axe(what string) {
+	p.t.Helper()
+	path := os.Getenv("WINDOW_AXE")
+	if path == "" {
+		p.t.Log("axe-core was not asked (WINDOW_AXE is not set): ", what)
+		return
+	}
+	script, err := os.ReadFile(path)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	evaluate[int](p, "window.faults = null;"+string(script)+";0")
+	type fault struct {
+		ID     string `json:"id"`
+		Impact string `json:"impact"`
+		Help   string `json:"help"`
+		Nodes  []struct {
+			HTML string `json:"html"`
+		} `json:"nodes"`
+	}
+	evaluate[int](p, "Promise.all([axe.run({exclude: ['#screen']}), axe.run(document, {rules: {'color-contrast': {enabled: false}}})]).then(([a, b]) => ({violations: [...a.violations, ...b.violations]})).then(r => { window.faults = r.violations }, e => { window.faults = [{id: String(e), impact: 'serious'}] });0")
+	p.until("axe-core is done", func() bool { return evaluate[bool](p, "!!window.faults") })
+	for _, f := range evaluate[[]fault](p, "window.faults") {
+		if f.Impact == "serious" || f.Impact == "critical" {
+			p.t.Errorf("%s: %s (%s): %.600v", what, f.Help, f.ID, f.Nodes)
+		}
+	}
+}
+
+// All pages, by day and by night, on a desk and on a telephone: nothing is cut off, and who cannot see or point can use them.
+func TestEachPageIsForEverybody(t *testing.T) {
+	s := newStage(t, execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}})
+	p := s.open(s.link(), 1200, 900)
+	p.do(chromedp.WaitReady("#sessions li")) // it is seated, so questions are put
+	asked := s.session
+	go func() {
+		_, _ = asked.Exec(context.Background(), messages.ExecCommand{Argv: []string{"touch", strings.Repeat("a-very-long-name-", 20)}})
+	}()
+	free, err := s.runtime.OpenSession(execbus.SessionOptions{Dir: s.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.session = free
+	process := s.start("bash", "-c", `printf '\033[31mred \033[42;30mon green\033[0m %s\n' "$(printf 'x%.0s' {1..300})"; read -r `+strings.Repeat("x", 200))
+	if _, err := free.ApplyPatch(s.context(), messages.ApplyPatch{Text: "*** Begin Patch\n*** Add File: new\n+" + strings.Repeat("long ", 60) + "\n*** End Patch\n"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, open := range map[string]func() *tab{"desk": func() *tab { return s.open(s.link(), 1200, 900) }, "desk-dark": func() *tab { return s.open(s.link(), 1200, 900, dark...) },
+		"telephone": func() *tab { return s.telephone(s.link()) }, "telephone-dark": func() *tab { return s.telephone(s.link(), dark...) }} {
+		q := open()
+		base := evaluate[string](q, "document.body.dataset.base")
+		at := fmt.Sprintf("%s%sp/%s/%d", s.server.URL, base, free.ID(), process.ID())
+		for _, page := range []struct{ name, url, ready string }{
+			{"overview", s.server.URL + base, ".question"}, {"session", s.server.URL + base + "?session=" + string(free.ID()), "#timeline details"}, {"process", at, "#screen span"},
+			{"text", at + "/output", "pre"}, {"bytes", at + "/output?view=bytes", "pre"}, {"search", at + "/output?q=x", ".hits"}, {"gone", at + "0", "main"},
+		} {
+			q.do(chromedp.Navigate(page.url), chromedp.WaitVisible(page.ready))
+			q.narrow(name + ", " + page.name)
+			q.picture(name + "-" + page.name)
+			q.axe(name + ", " + page.name)
+		}
+	}
 }
