@@ -77,7 +77,7 @@ func (w *watched) executions(n int) (all []string) {
 
 func TestARuleHoldsForWhatIsExecuted(t *testing.T) {
 	w := newWatched(t, nil)
-	result := w.acts("run:git status", "run:git push", "run:git push", "run:true").result()
+	result := w.acts("run:git status", "run:git status", "run:git push", "run:git push", "run:true").result()
 	wantCode(t, result, 126)
 	if len(result.RefusedExecutions) != 1 || result.Denial != nil {
 		t.Fatalf("%+v", result)
@@ -87,15 +87,18 @@ func TestARuleHoldsForWhatIsExecuted(t *testing.T) {
 		refused.Rule != "forbidden git push (it.rules:2)" {
 		t.Errorf("%s, %+v", text, refused)
 	}
-	if got := w.executions(4); !slices.Equal(got, []string{"[git status]", "[git push] refused rule", "[git push] refused rule", "[true]"}) {
+	if got := w.executions(5); !slices.Equal(got, []string{"[git status]", "[git status]", "[git push] refused rule", "[git push] refused rule", "[true]"}) {
 		t.Errorf("%q", got)
 	}
+	if n := w.machine.judged.Load(); n != 3 { // what met no rule is not judged again
+		t.Errorf("%d were judged", n)
+	}
 	end := w.ended(result.Process)
-	if e := end.Executions; e == nil || e.Mode != messages.ExecutionsEnforce || e.Total != 4 || e.Refused != 2 || len(e.Refusals) != 1 ||
-		!slices.Equal(e.Programs, []messages.ExecutedProgram{{Program: "/usr/bin/git", Count: 3, Refused: 2}, {Program: "/usr/bin/true", Count: 1}}) {
+	if e := end.Executions; e == nil || e.Mode != messages.ExecutionsEnforce || e.Total != 5 || e.Refused != 2 || len(e.Refusals) != 1 ||
+		!slices.Equal(e.Programs, []messages.ExecutedProgram{{Program: "/usr/bin/git", Count: 4, Refused: 2}, {Program: "/usr/bin/true", Count: 1}}) {
 		t.Errorf("%+v", e)
 	}
-	if listed := must[*messages.Executions](w.host, w.supervisor, protocol.ListExecutions{Process: result.Process}); listed.Total != 4 {
+	if listed := must[*messages.Executions](w.host, w.supervisor, protocol.ListExecutions{Process: result.Process}); listed.Total != 5 {
 		t.Errorf("%+v", listed)
 	}
 	if end.Cause != messages.CauseExited || end.Denial != nil {

@@ -53,6 +53,7 @@ type fiction struct {
 	spawning int           // calls of Spawn under way
 	sees     bool          // executions
 	held     atomic.Int32  // executions that waited for a person
+	judged   atomic.Int32  // executions that were judged
 	release  chan struct{} // closed at the end, so that they do not
 }
 
@@ -182,6 +183,7 @@ type imagined struct {
 	given   chan struct{} // receives a token when it is abandoned
 
 	mu        sync.Mutex // its methods are called from anywhere
+	alike     []string   // what may be executed without being judged again
 	over      bool
 	eof       bool
 	ended     bool // it has reported its last event
@@ -365,17 +367,26 @@ func (c *imagined) executes(argv []string) bool {
 		return true
 	}
 	e := ptyio.Execution{PID: 7, Parent: c.pid, Program: "/usr/bin/" + argv[0], Resolved: "/usr/bin/" + argv[0], Argv: argv, Dir: c.launch.Dir}
-	if !slices.Contains(x.Names, argv[0]) {
+	c.mu.Lock()
+	known := slices.Contains(c.alike, strings.Join(argv, " "))
+	c.mu.Unlock()
+	if known || !slices.Contains(x.Names, argv[0]) {
 		x.Seen([]ptyio.Execution{e}, 0)
 		return true
 	}
 	ctx, gone := context.WithCancelCause(context.Background())
 	late := time.AfterFunc(ptyio.JudgeWait, func() { gone(ptyio.ErrJudgedLate) })
-	verdict := make(chan bool, 1)
+	verdict := make(chan ptyio.Verdict, 1)
+	c.machine.judged.Add(1)
 	go func() { verdict <- x.Judge(ctx, e, func() { late.Stop(); c.machine.held.Add(1) }) }()
 	select {
-	case allowed := <-verdict:
-		return allowed
+	case v := <-verdict:
+		if v == ptyio.AllowedAlike {
+			c.mu.Lock()
+			c.alike = append(c.alike, strings.Join(argv, " "))
+			c.mu.Unlock()
+		}
+		return v != ptyio.Refused
 	case <-c.killed:
 		gone(ptyio.ErrCallerGone)
 		<-verdict

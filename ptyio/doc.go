@@ -138,8 +138,9 @@
 // # Executions
 //
 // Launch.Executions has a spawner show what the programs of a tree execute, before it happens. Executions.Judge says whether it may happen;
-// it is also for what a script, a build or a shell does that was started long before. A spawner that cannot do this starts the launch all the
-// same, and says so: a host that demands it asks Spawner.Can first, and refuses a launch without Enforcement.Executions.
+// it is also for what a script, a build or a shell does that was started long before. A verdict that does not depend on anything else can hold
+// for all that is the same (AllowedAlike), so that a loop does not wait for the host each time. A spawner that cannot show executions starts
+// the launch all the same, and says so: a host that demands it asks Spawner.Can first, and refuses a launch without Enforcement.Executions.
 //
 // # What you must not assume
 //

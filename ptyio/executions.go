@@ -38,10 +38,11 @@ type Executions struct {
 	Names []string
 	All   bool
 	// Judge says whether an execution may happen; one that may not fails with EACCES in the caller, which waits meanwhile. Each call has
-	// a goroutine of its own, and may come before Spawn has returned. At most MaxJudged executions of a tree, and MaxJudgedBytes of arguments, are judged at once; more wait.
+	// a goroutine of its own, and may come before Spawn has returned. At most MaxJudged executions of a tree, and MaxJudgedBytes of arguments,
+	// are judged at once; more wait.
 	// ctx ends when the caller is gone or the tree ends (ErrCallerGone), and after JudgeWait (ErrJudgedLate) unless hold was called before:
 	// that is for a question to a person. What Judge returns after that means nothing.
-	Judge func(ctx context.Context, e Execution, hold func()) (allow bool)
+	Judge func(ctx context.Context, e Execution, hold func()) Verdict
 	// Seen, if not nil, gets the executions that Judge does not get, a moment later: at most MaxReported at once, with the number of
 	// those that came too fast to be kept. It is never called twice at once, and must not block. Executions do not wait for it.
 	Seen func(batch []Execution, dropped int)
@@ -49,6 +50,18 @@ type Executions struct {
 	// (no_new_privs): sudo and other set-uid programs do not work.
 	Unconfined bool
 }
+
+// Verdict is what Executions.Judge says.
+type Verdict int
+
+// The verdicts.
+const (
+	Refused Verdict = iota
+	Allowed
+	// AllowedAlike is Allowed, and lets later executions of the tree pass that are the same: Program, Resolved and Argv. They go to Seen instead
+	// of Judge, if the spawner has kept the answer; it keeps some, of short executions, and none about one that is Unread.
+	AllowedAlike
+)
 
 // Unjudged is the cause of the end of a context of Executions.Judge.
 type Unjudged string

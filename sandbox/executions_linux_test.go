@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,14 +50,17 @@ func executed(t *testing.T, test func(t *testing.T, spawner ptyio.Spawner, l pty
 type judge struct {
 	mu    sync.Mutex
 	asked []ptyio.Execution
-	allow func(ptyio.Execution) bool
+	allow func(ptyio.Execution) ptyio.Verdict // nil: none
 }
 
-func (j *judge) judge(_ context.Context, e ptyio.Execution, _ func()) bool {
+func (j *judge) judge(_ context.Context, e ptyio.Execution, _ func()) ptyio.Verdict {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.asked = append(j.asked, e)
-	return j.allow != nil && j.allow(e)
+	if j.allow == nil {
+		return ptyio.Refused
+	}
+	return j.allow(e)
 }
 
 // executing runs a script to its end, and returns what it printed.
@@ -95,6 +99,42 @@ func TestAnExecutionIsJudgedByItsNames(t *testing.T) {
 				e.Unread != "" || e.PID <= 0 || e.Parent <= 0 {
 				t.Errorf("%+v", e)
 			}
+		}
+	})
+}
+
+func TestWhatIsAllowedAlikeIsJudgedOnce(t *testing.T) {
+	executed(t, func(t *testing.T, spawner ptyio.Spawner, l ptyio.Launch, dir string) {
+		for _, verdict := range []ptyio.Verdict{ptyio.Allowed, ptyio.AllowedAlike} {
+			j, seen := &judge{allow: func(e ptyio.Execution) ptyio.Verdict {
+				if e.Argv[len(e.Argv)-1] == "bad" {
+					return ptyio.Refused
+				}
+				return verdict
+			}}, 0
+			l.Executions.Names, l.Executions.Judge = []string{"tool", "echo"}, j.judge
+			l.Executions.Seen = func(batch []ptyio.Execution, dropped int) {
+				for _, e := range batch {
+					if e.Argv[len(e.Argv)-1] == "good" {
+						seen++
+					}
+				}
+			}
+			// The last ones differ in one thing each: the arguments, how they are divided, their number, the path, and the file.
+			got := executing(t, spawner, l, `ln -sf /bin/echo tool; for i in 1 2 3 4; do ./tool good; ./tool bad; done; ./tool "a b"; ./tool a b; ./tool a b ""; $PWD/tool good; ln -sf /usr/bin/printf tool; ./tool good`)
+			asked := map[string]int{}
+			for _, e := range j.asked {
+				asked[fmt.Sprintf("%s %s %q", filepath.Base(e.Program), filepath.Base(e.Resolved), e.Argv[1:])]++
+			}
+			good := 4 + 1
+			if verdict == ptyio.AllowedAlike {
+				good = 1 + 1
+			}
+			want := map[string]int{`tool echo ["good"]`: good, `tool echo ["bad"]`: 4, `tool echo ["a b"]`: 1, `tool echo ["a" "b"]`: 1, `tool echo ["a" "b" ""]`: 1, `tool printf ["good"]`: 1}
+			if !maps.Equal(asked, want) || seen != 5-good || strings.Count(got, "Permission denied") != 4 || strings.Count(got, "good") != 6 {
+				t.Errorf("%d: asked %v and seen %d: %s", verdict, asked, seen, got)
+			}
+			must(os.Remove(filepath.Join(dir, "tool")))
 		}
 	})
 }
@@ -148,12 +188,12 @@ func TestADirectoryThatMayNotBeSearchedIsNobodysBusiness(t *testing.T) {
 func TestAQuestionIsWithdrawnWhenItsCallerIsGone(t *testing.T) {
 	executed(t, func(t *testing.T, spawner ptyio.Spawner, l ptyio.Launch, dir string) {
 		asked, cause := make(chan bool, 1), make(chan error, 1)
-		l.Executions.Names, l.Executions.Judge = []string{"touch"}, func(ctx context.Context, _ ptyio.Execution, hold func()) bool {
+		l.Executions.Names, l.Executions.Judge = []string{"touch"}, func(ctx context.Context, _ ptyio.Execution, hold func()) ptyio.Verdict {
 			hold()
 			asked <- true
 			<-ctx.Done()
 			cause <- context.Cause(ctx)
-			return true
+			return ptyio.Allowed
 		}
 		l.Argv = []string{"bash", "-c", `touch x & read; kill -9 $!; wait $!; echo over; read`}
 		child, r := run(t, spawner, l)
@@ -176,7 +216,7 @@ func TestATreeThatAsksTooMuchAtOnceWaitsAlone(t *testing.T) {
 		const all = ptyio.MaxJudged + 72
 		var now, most, total atomic.Int32
 		full, release := make(chan bool), make(chan bool)
-		l.Executions.Names, l.Executions.Judge = []string{"touch"}, func(ctx context.Context, _ ptyio.Execution, hold func()) bool {
+		l.Executions.Names, l.Executions.Judge = []string{"touch"}, func(ctx context.Context, _ ptyio.Execution, hold func()) ptyio.Verdict {
 			hold()
 			total.Add(1)
 			if n := now.Add(1); n > most.Load() {
@@ -189,13 +229,13 @@ func TestATreeThatAsksTooMuchAtOnceWaitsAlone(t *testing.T) {
 			case <-release:
 			case <-ctx.Done():
 			}
-			return false
+			return ptyio.Refused
 		}
 		l.Argv = []string{"bash", "-c", fmt.Sprintf(`for i in $(seq %d); do touch $i & done 2>/dev/null; wait; echo over`, all)}
 		_, r := run(t, spawner, l)
 		<-full
 		other := l
-		other.Executions = &ptyio.Executions{Names: []string{"true"}, Unconfined: true, Judge: func(context.Context, ptyio.Execution, func()) bool { return true }}
+		other.Executions = &ptyio.Executions{Names: []string{"true"}, Unconfined: true, Judge: func(context.Context, ptyio.Execution, func()) ptyio.Verdict { return ptyio.Allowed }}
 		if got := executing(t, spawner, other, `for i in $(seq 20); do /bin/true || exit; done; echo good`); got != "good" {
 			t.Error(got)
 		}
@@ -217,12 +257,12 @@ func TestTheDeathOfTheWardenLeavesNoExecutionWaiting(t *testing.T) {
 	} {
 		executed(t, func(t *testing.T, spawner ptyio.Spawner, l ptyio.Launch, dir string) {
 			asked, cause := make(chan bool, 2), make(chan error, 2)
-			l.Executions.Names, l.Executions.Judge = []string{"touch"}, func(ctx context.Context, _ ptyio.Execution, hold func()) bool {
+			l.Executions.Names, l.Executions.Judge = []string{"touch"}, func(ctx context.Context, _ ptyio.Execution, hold func()) ptyio.Verdict {
 				hold()
 				asked <- true
 				<-ctx.Done()
 				cause <- context.Cause(ctx)
-				return true
+				return ptyio.Allowed
 			}
 			token := newToken()
 			l.Argv = []string{"bash", "-c", script, "bash", token}

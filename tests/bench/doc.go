@@ -23,7 +23,7 @@
 // to hang, and is not measured. A signal (SIGINT, SIGTERM, SIGHUP) ends the run within ten seconds; the table then has the rows
 // that were measured. A second one ends it at once.
 //
-// Rows of a layer alone are marked in the list. They run with -layers, and if -run names them. The bus, filters and forks have
+// Rows of a layer alone and long ones are marked in the list. They run if -run names them, the first also with -layers. The bus, filters and forks have
 // benchmarks in their packages.
 //
 // # What a user feels
@@ -40,9 +40,11 @@
 // patch-3: a patch that changes three small files by Session.ApplyPatch, confined, in turn with os.WriteFile for each of them. The program
 // that reads and writes is started for each patch, and the contents are on the disk before they are in place.
 //
-// executed-*: confined commands whose executions are seen, in turn with those whose are not ("bare"): 1,000 times /bin/true in the loop of a
-// shell, with names among which it is, and which the host allows, and with others; and "go build" of a package from scratch. executed-beside is the first loop with other names, beside a tree that executes as fast as it can: in turn one whose
-// executions are seen, and one whose are not.
+// executed-*: a confined command of a session in which rules hold for what it executes, in turn with one in which they do not ("bare"), by
+// Session.Exec: 1,000 times /bin/true in the loop of a shell, where a rule names it, which it does not meet, and where none does; the same with a new argument each
+// time, so that the host judges each; and "go build" of a package from scratch. executed-build-all builds all packages of this repository, which takes
+// minutes: go run ./tests/bench -run executed-build-all -time 20m. executed-beside is the loop that no rule names, beside a tree that executes
+// as fast as it can: in turn one whose executions are seen, and one whose are not.
 //
 // window-key: a key by the websocket of a page of package window, to the message with the picture in which the terminal has echoed it, in turn
 // with gotty, if that is installed, to the message with the echo; keys come 50 ms apart. window-flood: what a second of yes costs this process

@@ -2,12 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
@@ -15,22 +16,29 @@ import (
 
 const (
 	trueLoop = `i=0; while [ $i -lt %d ]; do /bin/true; i=$((i+1)); done`
+	newLoop  = `i=0; while [ $i -lt %d ]; do /bin/true $i; i=$((i+1)); done`
 	busyLoop = `while :; do /bin/true; done`
-	buildAll = `GOCACHE=$(mktemp -d) && export GOCACHE && go build ./ptyio; code=$?; rm -rf "$GOCACHE"; exit $code`
+	goBuild  = `GOCACHE=$(mktemp -d) && export GOCACHE && go build %s; code=$?; rm -rf "$GOCACHE"; exit $code`
+	// A rule that names true, which the loops do not meet, and one that names nothing of what they execute.
+	namesTrue = `prefix_rule(["true", "--version"], decision="forbidden")`
+	namesCurl = `prefix_rule(["curl"], decision="forbidden")`
 )
 
 func executionRows() []row {
+	one, all := fmt.Sprintf(goBuild, "./ptyio"), fmt.Sprintf(goBuild, "./...")
 	return []row{
-		{name: "executed-named", about: "1,000 /bin/true in a shell's loop, each allowed by the host", metrics: ratio(1.35), open: executing(trueLoop, "true")},
-		{name: "executed-other", about: "the same, where no rule names them", metrics: ratio(1.2), open: executing(trueLoop, "curl")},
-		{name: "executed-build", about: "go build of package ptyio from scratch, where no rule names a program of it", metrics: ratio(1.05), open: executing(buildAll, "curl")},
+		{name: "executed-named", about: "1,000 /bin/true in a shell's loop, which a rule names", metrics: ratio(1.35), open: executing(trueLoop, namesTrue)},
+		{name: "executed-new", about: "the same with a new argument each time, so that the host judges each", metrics: ratio(2), open: executing(newLoop, namesTrue)},
+		{name: "executed-other", about: "the loop, where no rule names what it executes", metrics: ratio(1.2), open: executing(trueLoop, namesCurl)},
+		{name: "executed-build", about: "go build of package ptyio from scratch, where no rule names a program of it", metrics: ratio(1.05), open: executing(one, namesCurl)},
+		{name: "executed-build-all", about: "go build of all packages of this repository from scratch", demand: long, metrics: ratio(1.05), open: executing(all, namesCurl)},
 		{name: "executed-beside", about: "executed-other beside a tree that executes all the time, seen and unseen", metrics: ratio(2), open: executedBeside},
 	}
 }
 
 // judged are executions of which those with a name are judged, and allowed.
 func judged(name string) *ptyio.Executions {
-	return &ptyio.Executions{Names: []string{name}, Judge: func(context.Context, ptyio.Execution, func()) bool { return true }}
+	return &ptyio.Executions{Names: []string{name}, Judge: func(context.Context, ptyio.Execution, func()) ptyio.Verdict { return ptyio.Allowed }}
 }
 
 // confinedLaunch is a script in the directory of this repository, confined to a directory of its own.
@@ -40,11 +48,7 @@ func (s *scope) confinedLaunch(ctx context.Context, spawner ptyio.Spawner, scrip
 	e := get(spawner.Enclose(ctx, ptyio.Confinement{Dir: dir, Least: messages.AssuranceConfined,
 		Policy: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}}))
 	s.after(e.Release)
-	here := get(os.Getwd())
-	for len(here) > 1 && !isFile(filepath.Join(here, "go.mod")) {
-		here = filepath.Dir(here)
-	}
-	return ptyio.Launch{Argv: []string{"/bin/sh", "-c", script}, Env: append(os.Environ(), "TMPDIR="+dir), Dir: here, Sandbox: e}
+	return ptyio.Launch{Argv: []string{"/bin/sh", "-c", script}, Env: append(os.Environ(), "TMPDIR="+dir), Dir: repository(), Sandbox: e}
 }
 
 func isFile(path string) bool {
@@ -79,21 +83,39 @@ func toEnd(ctx context.Context, spawner ptyio.Spawner, l ptyio.Launch) error {
 	return nil
 }
 
-// executing compares a script whose executions are seen with one whose are not.
-func executing(script, name string) opener {
-	return func(ctx context.Context, s *scope) pair {
+// executing compares a script in a session in which rules hold for what it executes with one in which they do not.
+func executing(script, rules string) opener {
+	return func(_ context.Context, s *scope) pair {
+		script := script
+		if strings.Contains(script, "%d") {
+			script = fmt.Sprintf(script, s.some(1000, 100))
+		}
+		file := filepath.Join(s.directory(), "it.rules")
+		must(os.WriteFile(file, []byte(rules), 0o600))
 		spawner := s.spawner(sandbox.Options{WithoutNamespaces: true})
-		if script == trueLoop {
-			script = fmt.Sprintf(trueLoop, s.some(1000, 100))
+		runtime, _ := s.open(execbus.Options{Spawner: spawner, Rules: []execbus.RuleLayer{{Files: []string{file}, Trusted: true}}}, execbus.SessionOptions{})
+		run := func(mode messages.ExecutionMode) loop {
+			session := get(runtime.OpenSession(execbus.SessionOptions{Dir: repository(), LeastAssurance: messages.AssuranceConfined, Executions: mode,
+				Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}}))
+			return timed(func(ctx context.Context) error {
+				result, err := session.Run(ctx, messages.RunCommand{Argv: []string{"/bin/sh", "-c", script}})
+				if err == nil && result.ExitCode != 0 {
+					err = fmt.Errorf("the script ended with %s: %q", result.Status, result.Stderr)
+				}
+				return err
+			})
 		}
-		off := s.confinedLaunch(ctx, spawner, script)
-		on := off
-		if on.Executions = judged(name); !get(spawner.Can(on)).Executions {
-			must(errors.New("executions cannot be seen here"))
-		}
-		return pair{bare: timed(func(ctx context.Context) error { return toEnd(ctx, spawner, off) }),
-			ours: timed(func(ctx context.Context) error { return toEnd(ctx, spawner, on) })}
+		return pair{bare: run(messages.ExecutionsOff), ours: run(messages.ExecutionsEnforce)}
 	}
+}
+
+// repository is the directory of this one, if it is a parent of ours.
+func repository() string {
+	here := get(os.Getwd())
+	for len(here) > 1 && !isFile(filepath.Join(here, "go.mod")) {
+		here = filepath.Dir(here)
+	}
+	return here
 }
 
 // executedBeside has a tree that executes all the time, unseen beside the bare loop and seen beside ours.

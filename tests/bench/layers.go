@@ -31,7 +31,7 @@ func layerRows() []row {
 			row{name: "spawn-64-" + way, about: "64 times spawn-pty at once, to the last", open: spawns(options, true, manyExecs), metrics: ratio(map[string]float64{"direct": 1.2, "warden": 1.15}[way])})
 	}
 	for i := range all {
-		all[i].layer = true
+		all[i].demand = layer
 	}
 	return all
 }

@@ -39,7 +39,7 @@ func rows() []row {
 }
 
 func prepare(flags *flag.FlagSet) harness.Run {
-	only := flags.String("run", "", "measure only the rows whose name matches `REGEXP`, those of layers included")
+	only := flags.String("run", "", "measure only the rows whose name matches `REGEXP`, those of layers and long ones included")
 	layers := flags.Bool("layers", false, "measure layers alone, too: spawners and their terminals")
 	lasts := flags.Duration("time", defaultTime, "how long each row is measured, `TIME`")
 	quick := flags.Bool("quick", false, "fewer and smaller samples, for a first impression")
@@ -55,7 +55,7 @@ func prepare(flags *flag.FlagSet) harness.Run {
 			return 0, harness.Misused("-time %v: use more than 0", *lasts)
 		}
 		chosen := slices.DeleteFunc(rows(), func(r row) bool {
-			return !pattern.MatchString(r.name) || r.layer && !*layers && *only == "" && !*listing
+			return !pattern.MatchString(r.name) || r.demand != "" && *only == "" && !*listing && !(*layers && r.demand == layer)
 		})
 		b := &bench{lasts: *lasts, quick: *quick, progress: progress}
 		if *quick {

@@ -126,7 +126,7 @@ func list(w io.Writer, chosen []row) error {
 				limits += strings.TrimSpace(m.name+" "+m.limitText()) + "  "
 			}
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.name, limits, map[bool]string{true: "layer"}[r.layer], r.about)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.name, limits, r.demand, r.about)
 	}
 	return table.Flush()
 }

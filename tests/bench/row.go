@@ -21,11 +21,19 @@ import (
 // row is something that is measured, with what must hold of it.
 type row struct {
 	name, about string
-	layer       bool // a layer alone: on demand
+	demand      demand
 	metrics     []metric
 	fresh       bool // each sample is taken in a process of its own, and one is enough
 	open        opener
 }
+
+// demand says why a row is measured on demand only; empty if it always is.
+type demand string
+
+const (
+	layer demand = "layer" // a layer alone
+	long  demand = "long"  // it takes many minutes
+)
 
 // opener prepares a row. What it starts is ended by the scope. Openers and loops give up by must.
 type opener func(ctx context.Context, s *scope) pair

@@ -116,8 +116,9 @@ type seen struct {
 // Discard gives the token back.
 func (m seen) Discard() { <-m.tokens }
 
-// judge decides about one execution. It waits for a person where a rule asks, and tells the process before it answers.
-func (j *judge) judge(ctx context.Context, e ptyio.Execution, hold func()) bool {
+// judge decides about one execution. It waits for a person where a rule asks, and tells the process before it answers. Its rules do not
+// change, so what meets none of them never will.
+func (j *judge) judge(ctx context.Context, e ptyio.Execution, hold func()) ptyio.Verdict {
 	about := &policy.Execution{Execution: executionOf(e), Process: j.id, Planned: j.planned}
 	request := about.Request()
 	plan := j.plan(request, j.snapshot)
@@ -139,7 +140,13 @@ func (j *judge) judge(ctx context.Context, e ptyio.Execution, hold func()) bool 
 		x.Refused, x.Reason = true, v.Refusal.Detail
 	}
 	j.tell(ctx, x)
-	return !x.Refused
+	switch {
+	case x.Refused:
+		return ptyio.Refused
+	case x.Rule == "":
+		return ptyio.AllowedAlike
+	}
+	return ptyio.Allowed
 }
 
 // ask asks a person.

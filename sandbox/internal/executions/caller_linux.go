@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"os"
 	"strconv"
 	"strings"
 
@@ -74,7 +73,7 @@ func (w *Watch) read(c *caller, r *reading) (e Execution, judged bool, errno uni
 		e.Unread = err.Error()
 	}
 	e.PID, e.Parent = c.identity()
-	e.Dir, _ = os.Readlink(c.proc + "/cwd")
+	e.Dir, _ = readlink(c.proc + "/cwd")
 	return e, judged, 0
 }
 
@@ -92,9 +91,16 @@ func (w *Watch) named(e Execution) bool {
 	return false
 }
 
-// identity returns the pids of the caller's process and of its parent.
+// identity returns the pids of the caller's process and of its parent. The kernel writes them first.
 func (c *caller) identity() (pid, parent int) {
-	text, _ := os.ReadFile(c.proc + "/status")
+	var room [512]byte // package os would make four times as many calls
+	fd, err := unix.Open(c.proc+"/status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, 0
+	}
+	n, _ := unix.Read(fd, room[:])
+	_ = unix.Close(fd)
+	text := room[:max(n, 0)]
 	return field(text, "\nTgid:\t"), field(text, "\nPPid:\t")
 }
 

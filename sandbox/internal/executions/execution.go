@@ -21,6 +21,18 @@ type Wanted struct {
 	Report bool // somebody sees the others
 }
 
+// Verdict answers a question.
+type Verdict int
+
+// The verdicts. AllowAlike also allows later executions of the tree by the same path, which leads to the same file, with the same arguments.
+// After Later another one follows, for which the question waits as long as it takes.
+const (
+	Refuse Verdict = iota
+	Allow
+	AllowAlike
+	Later
+)
+
 // Bounds of what is read and kept for one tree. Package ptyio has those with the same names, which a test compares.
 const (
 	MaxArguments     = 32 << 10

@@ -2,6 +2,7 @@ package executions
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -104,8 +105,8 @@ func TestAnExecutionWaitsForItsJudgeUntilItIsLateUnlessItIsHeld(t *testing.T) {
 						t.Errorf("%+v", e)
 					}
 					if held {
-						w.Hold(number)
-						time.AfterFunc(5*short.judge, func() { w.Answer(number, true) })
+						w.Answer(number, Later)
+						time.AfterFunc(5*short.judge, func() { w.Answer(number, Allow) })
 					}
 				},
 				Withdrawn: func(_ uint64, late bool) { withdrawn <- late },
@@ -117,6 +118,28 @@ func TestAnExecutionWaitsForItsJudgeUntilItIsLateUnlessItIsHeld(t *testing.T) {
 		} else if !held && (code != 126 || !<-withdrawn) {
 			t.Errorf("exit code %d", code)
 		}
+	}
+}
+
+func TestWhatIsAllowedAlikeIsBounded(t *testing.T) {
+	asked := 0
+	_, exit := watched(t, Wanted{Names: []string{"true"}, Judge: true}, defaultWaits, func(w *Watch) To {
+		return To{Ask: func(number uint64, e Execution) {
+			asked++
+			w.Answer(number, AllowAlike)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for key := range w.known {
+				if len(w.known) > maxKnown || len(key) > maxKnownBytes {
+					t.Errorf("%d executions are known, among them %q", len(w.known), key)
+				}
+			}
+		}}
+	}, "/bin/sh", "-c", fmt.Sprintf(`a() { i=0; while [ $i -lt $1 ]; do i=$((i+1)); /bin/true $i$2 || exit; done; }; a 2; a 2; a 2 %0*d; a 2 %0*d; a %d; /bin/true 1`,
+		maxKnownBytes, 0, maxKnownBytes, 0, maxKnown+1))
+	// Two short ones, four long ones, those that are new of many, after the first of which all are forgotten, and the first once more.
+	if code := exit(); code != 0 || asked != 2+4+maxKnown-1+1 {
+		t.Errorf("exit code %d, and %d were asked about", code, asked)
 	}
 }
 
@@ -141,7 +164,7 @@ func TestMemoryThatNobodyBringsStopsItsTreeOnly(t *testing.T) {
 			mu.Lock()
 			unread = append(unread, e.Unread)
 			mu.Unlock()
-			w.Answer(number, false)
+			w.Answer(number, Refuse)
 		}}
 	}, self, "absent")
 	switch code := exit(); {

@@ -86,6 +86,10 @@ const (
 	maxHung = 4
 	// maxBatchBytes bounds the bytes of a batch of reports.
 	maxBatchBytes = 256 << 10
+	// maxKnown and maxKnownBytes bound the executions of a tree that are allowed without a question, and the size of each: 128 KiB in sum.
+	// When there is one more, all are forgotten.
+	maxKnown      = 256
+	maxKnownBytes = 512
 )
 
 // waits are the times of a watch; tests have shorter ones.
@@ -116,7 +120,8 @@ type Watch struct {
 	reading   *reading // nil while the goroutine waits
 	hung      int
 	asked     map[uint64]*question
-	bytes     int // of them
+	bytes     int                 // of them
+	known     map[string]struct{} // what is allowed without a question
 	looks     bool
 	busy      bool // something has happened since the last look
 	batch     []Execution
@@ -138,6 +143,7 @@ type question struct {
 	until time.Time
 	held  bool
 	bytes int
+	key   string // of the execution; empty if an answer holds for nothing else
 }
 
 // reading is one notification while it is read.
@@ -157,7 +163,7 @@ func Start(listener int, wanted Wanted, to To) *Watch {
 func newWatch(listener int, wanted Wanted, to To, waits waits) *Watch {
 	wakeHere(listener)
 	w := &Watch{file: os.NewFile(uintptr(listener), "executions"), wanted: wanted, names: make(map[string]struct{}, len(wanted.Names)), to: to, waits: waits,
-		asked: map[uint64]*question{}}
+		asked: map[uint64]*question{}, known: map[string]struct{}{}}
 	w.wanted.Names = nil
 	w.wake.L = &w.mu
 	for _, name := range wanted.Names {
@@ -174,6 +180,7 @@ func (w *Watch) Close() {
 	if !w.closed {
 		w.closed = true
 		clear(w.asked)
+		clear(w.known)
 		w.wake.Broadcast()
 		_ = w.file.Close()
 	}
@@ -226,7 +233,7 @@ func (w *Watch) decide(n notification, e Execution, judged bool, errno unix.Errn
 	switch {
 	case errno != 0:
 		w.respond(n.id, errno)
-	case judged:
+	case judged && !w.knows(e):
 		w.ask(n, e)
 	case w.respond(n.id, 0) && w.wanted.Report:
 		w.report(e)
@@ -235,7 +242,7 @@ func (w *Watch) decide(n notification, e Execution, judged bool, errno unix.Errn
 
 // ask asks about an execution once there is room for the question.
 func (w *Watch) ask(n notification, e Execution) {
-	q := &question{bytes: size(e)}
+	q := &question{bytes: size(e), key: key(e)}
 	w.mu.Lock()
 	for !w.closed && len(w.asked) > 0 && (len(w.asked) >= MaxJudged || w.bytes+q.bytes > MaxJudgedBytes) {
 		w.wake.Wait()
@@ -259,39 +266,55 @@ func size(e Execution) int {
 	return size
 }
 
-// Answer answers a question. One that was withdrawn is no longer there.
-func (w *Watch) Answer(number uint64, allow bool) {
+// key is equal for executions that are the same for who judges them. It is empty for those that are judged each time.
+func key(e Execution) string {
+	if e.Unread != "" || size(e) > maxKnownBytes {
+		return ""
+	}
+	return strings.Join(append([]string{e.Program, e.Resolved}, e.Argv...), "\x00") // no text has a zero byte
+}
+
+// knows reports whether an execution is allowed because another one was.
+func (w *Watch) knows(e Execution) (known bool) {
+	key := key(e)
 	w.mu.Lock()
-	asked := w.forget(number)
+	defer w.mu.Unlock()
+	_, known = w.known[key]
+	return known && key != ""
+}
+
+// Answer answers a question. One that was withdrawn is no longer there.
+func (w *Watch) Answer(number uint64, v Verdict) {
+	w.mu.Lock()
+	q := w.asked[number]
+	switch {
+	case q == nil:
+	case v == Later:
+		q.held = true
+	default:
+		w.forget(number)
+	}
+	if q != nil && v == AllowAlike && q.key != "" {
+		if len(w.known) == maxKnown {
+			clear(w.known)
+		}
+		w.known[q.key] = struct{}{}
+	}
 	w.mu.Unlock()
 	switch {
-	case !asked:
-	case allow:
+	case q == nil || v == Later:
+	case v == Allow || v == AllowAlike:
 		w.respond(number, 0)
 	default:
 		w.respond(number, unix.EACCES)
 	}
 }
 
-// Hold gives a question all the time that it takes.
-func (w *Watch) Hold(number uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if q := w.asked[number]; q != nil {
-		q.held = true
-	}
-}
-
 // forget is called with w.mu held.
-func (w *Watch) forget(number uint64) (there bool) {
-	q := w.asked[number]
-	if q == nil {
-		return false
-	}
+func (w *Watch) forget(number uint64) {
+	w.bytes -= w.asked[number].bytes
 	delete(w.asked, number)
-	w.bytes -= q.bytes
 	w.wake.Broadcast()
-	return true
 }
 
 // report keeps an execution for the next batch. There is at most one batch under way.

@@ -39,7 +39,7 @@ var Refused = sync.OnceValue(func() error {
 			Ask: func(number uint64, e Execution) {
 				<-started
 				unread <- e.Unread
-				w.Answer(number, false)
+				w.Answer(number, Refuse)
 			},
 			Withdrawn: func(uint64, bool) {},
 		})

@@ -13,6 +13,8 @@ func wanted(e *ptyio.Executions) *executions.Wanted {
 	return &executions.Wanted{Names: e.Names, All: e.All, Judge: e.Judge != nil, Report: e.Seen != nil}
 }
 
+var verdicts = map[ptyio.Verdict]executions.Verdict{ptyio.Allowed: executions.Allow, ptyio.AllowedAlike: executions.AllowAlike}
+
 // executions takes what a reply says about executions, and reports whether it is about them.
 func (p *process) executions(reply wire.Reply) bool {
 	if reply.Execution == nil && reply.Withdrawn == nil && reply.Seen == nil {
@@ -55,11 +57,8 @@ func (l *leader) judge(number uint64, e ptyio.Execution) {
 	}
 	go func() {
 		defer cancel(nil)
-		answer := func(v wire.Verdict) { l.process.out.Judge(l.id, wire.Judged{Number: number, Verdict: v}) }
-		verdict := wire.Refuse
-		if l.spec.Executions.Judge(ctx, e, func() { answer(wire.Later) }) {
-			verdict = wire.Allow
-		}
+		answer := func(v executions.Verdict) { l.process.out.Judge(l.id, wire.Judged{Number: number, Verdict: v}) }
+		verdict := verdicts[l.spec.Executions.Judge(ctx, e, func() { answer(executions.Later) })] // refused, if it is none of them
 		if l.judged(number, nil) {
 			answer(verdict)
 		}

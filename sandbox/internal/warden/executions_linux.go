@@ -44,13 +44,3 @@ func (w *warden) see(n *child) {
 	})
 	n.wanted = nil
 }
-
-// judged passes on the host's answer about an execution.
-func judged(watch *executions.Watch, answer wire.Judged) {
-	switch answer.Verdict {
-	case wire.Later:
-		watch.Hold(answer.Number)
-	default:
-		watch.Answer(answer.Number, answer.Verdict == wire.Allow)
-	}
-}

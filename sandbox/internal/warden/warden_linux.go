@@ -279,7 +279,7 @@ func (w *warden) read() {
 	case request.End != nil:
 		t.End(request.End.Grace)
 	case request.Judged != nil && watch != nil:
-		judged(watch, *request.Judged)
+		watch.Answer(request.Judged.Number, request.Judged.Verdict)
 	}
 }
 

@@ -54,7 +54,7 @@ func drawRequest(t *rapid.T) *Request {
 				Rules: rapid.SliceOfN(rules, 0, 3).Draw(t, "rules"), Sockets: rapid.SliceOfN(rules, 0, 3).Draw(t, "sockets")}}
 		}),
 		Withdraw: some(t, "withdraw", func() Withdraw { return Withdraw{} }),
-		Judged:   some(t, "judged", func() Judged { return Judged{rapid.Uint64().Draw(t, "number"), Later} })}
+		Judged:   some(t, "judged", func() Judged { return Judged{rapid.Uint64().Draw(t, "number"), executions.Later} })}
 }
 
 func drawReply(t *rapid.T) *Reply {
@@ -125,7 +125,7 @@ func TestEveryFieldIsWritten(t *testing.T) {
 		&Request{ID: 1, Start: &Start{"p", []string{"a"}, []string{"e"}, "d", true, true, 1, 1, 1, []int{1}, []int{1}, []tree.Rlimit{{Resource: 1, Soft: 1, Hard: 1}}, 1, 1, confine.Confined, 1,
 			&executions.Wanted{Names: []string{"n"}, All: true, Judge: true, Report: true}},
 			Register: &Register{confine.Plan{Network: true, Proxied: true, Rules: []confine.Rule{somewhere}, Sockets: []confine.Rule{somewhere}}, 1, 1},
-			Withdraw: &Withdraw{}, Signal: &Signal{1, 1}, End: &End{1}, Judged: &Judged{1, Allow}},
+			Withdraw: &Withdraw{}, Signal: &Signal{1, 1}, End: &End{1}, Judged: &Judged{1, executions.Allow}},
 		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1, confine.Confined, []string{"a"}}, &Failed{1, "a"}, &tree.Status{Kind: 1, Number: 1}, 1,
 			&tree.Report{Ended: 1, Survivors: []tree.Survivor{{PID: 1, Name: "n", Why: "w"}}, Airtight: true}, &Listening{3, true},
 			&Execution{1, executed}, &Withdrawn{1, true}, &Seen{[]executions.Execution{executed}, 1}},

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -145,19 +146,22 @@ func (c *Conn) write(text []byte, fds []int) error {
 	return nil
 }
 
-// part makes one system call, after waiting for room.
+// part makes one system call, after waiting for room. There nearly always is room: a deadline for each part would cost more than the call.
 func (c *Conn) part(text, rights []byte) (n int, err error) {
-	if c.patience > 0 {
-		_ = c.socket.SetWriteDeadline(time.Now().Add(c.patience))
-	}
-	failed := c.raw.Write(func(fd uintptr) (over bool) {
+	send := func(fd uintptr) (over bool) {
 		n, err = unix.SendmsgN(int(fd), text, rights, nil, unix.MSG_NOSIGNAL)
 		for err == unix.EINTR {
 			n, err = unix.SendmsgN(int(fd), text, rights, nil, unix.MSG_NOSIGNAL)
 		}
 		return err != unix.EAGAIN
-	})
-	if failed != nil {
+	}
+	if failed := c.raw.Control(func(fd uintptr) { send(fd) }); failed != nil || err != unix.EAGAIN {
+		return n, cmp.Or(failed, err)
+	}
+	if c.patience > 0 {
+		_ = c.socket.SetWriteDeadline(time.Now().Add(c.patience))
+	}
+	if failed := c.raw.Write(send); failed != nil {
 		return 0, failed
 	}
 	return n, err

@@ -26,8 +26,8 @@ const (
 // ErrFull says that too many signals wait.
 var ErrFull = errors.New("too many signals wait for a warden that does not read")
 
-// Outbox sends the host's requests. Its own goroutine writes them, so that callers do not wait for the socket. Signals and ends have
-// room of their own and overtake the starts that wait.
+// Outbox sends the host's requests. Its own goroutine writes them, but for answers, so that callers do not wait for the socket. Signals and
+// ends have room of their own and overtake the starts that wait.
 type Outbox struct {
 	conn *Conn
 
@@ -40,6 +40,8 @@ type Outbox struct {
 	merged map[urgency]*Request // the requests in urgent that later ones are merged into
 	state  outboxState
 	moved  chan struct{} // closed, and replaced, when there is room again and at the end
+
+	answers sync.WaitGroup // those that are being written by who gives them
 
 	wake chan struct{} // room for one
 	done chan struct{} // closed when the goroutine has ended
@@ -208,13 +210,22 @@ func (o *Outbox) End(id uint64, end End) {
 	o.rouse()
 }
 
-// Judge queues an answer about an execution. The other side bounds the questions, and so the answers.
+// Judge writes an answer about an execution, which waits for it: the goroutine of the outbox would be one wake more. The other side bounds
+// the questions, and so those who answer.
 func (o *Outbox) Judge(id uint64, answer Judged) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.state == outboxOpen {
-		o.urgent = append(o.urgent, &Request{ID: id, Judged: &answer})
-		o.rouse()
+	open := o.state == outboxOpen
+	if open {
+		o.answers.Add(1)
+	}
+	o.mu.Unlock()
+	if !open {
+		return
+	}
+	defer o.answers.Done()
+	text, _ := encode(nil, &Request{ID: id, Judged: &answer}) // it is small
+	if err := o.conn.sendEncoded(text, nil); err != nil {
+		o.fail()
 	}
 }
 
@@ -255,6 +266,7 @@ func (o *Outbox) Abort() {
 // write is the goroutine. It ends with the connection.
 func (o *Outbox) write() {
 	defer close(o.done)
+	defer o.answers.Wait() // end-of-file comes after them
 	for {
 		text, start, over := o.next()
 		switch {
@@ -318,4 +330,5 @@ func (o *Outbox) fail() {
 	defer o.mu.Unlock()
 	o.state = outboxFinished
 	o.announce()
+	o.rouse()
 }

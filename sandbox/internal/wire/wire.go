@@ -87,18 +87,8 @@ type End struct{ Grace time.Duration }
 // Judged answers an Execution of the tree.
 type Judged struct {
 	Number  uint64
-	Verdict Verdict
+	Verdict executions.Verdict
 }
-
-// Verdict is an answer.
-type Verdict int
-
-// The verdicts. After Later another one follows, and the warden waits for it as long as it takes.
-const (
-	Refuse Verdict = iota
-	Allow
-	Later
-)
 
 // Reply goes from the warden to the host. Hello comes first. Started or Failed answers Start; Exited and Ended follow
 // Started once each; all three may be in one reply.
