@@ -30,11 +30,15 @@ func untrusted() Options {
 
 func newServer(t *testing.T, options Options) *Server {
 	t.Helper()
+	return serverOf(t, expect.Runtime(t), options)
+}
+
+func serverOf(t *testing.T, runtime *execbus.Runtime, options Options) *Server {
+	t.Helper()
 	options.Session.NoLoginShell = true // a login shell reads files of this machine, which can be slow
 	if options.Session.Dir == "" {
 		options.Session.Dir = t.TempDir()
 	}
-	runtime := expect.Runtime(t)
 	server, err := NewServer(runtime, options)
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +207,11 @@ func (p *peer) ready(first, session int, text string) {
 // connect connects the library's client to a server over a stream.
 func connect(t *testing.T, options Options, client *sdk.Client, version string) *sdk.ClientSession {
 	t.Helper()
-	server := newServer(t, options)
+	return attach(t, newServer(t, options), client, version)
+}
+
+func attach(t *testing.T, server *Server, client *sdk.Client, version string) *sdk.ClientSession {
+	t.Helper()
 	input, in := io.Pipe()
 	out, output := io.Pipe()
 	returned := make(chan error, 1)

@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -62,6 +64,22 @@ func TestRunAsksAboutExecutions(t *testing.T) {
 		s.expect(`(?s)` + want)
 		s.restored()
 	}
+}
+
+func TestRunWithdrawsAQuestionWhenItsCallerIsGone(t *testing.T) {
+	rules := sees(t)
+	s := sit(t, `run --assurance confined --rules `+rules+` -- sh `+hides(t, "env uname & wait $!; echo code $?"))
+	asked := s.expect(`(?s)Executed by: pid [0-9]+.*> $`)
+	_, after, _ := strings.Cut(asked, "Executed by: pid ")
+	pid, _ := strconv.Atoi(strings.Trim(strings.Fields(after)[0], ","))
+	if pid <= 1 {
+		t.Fatalf("%q", asked)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(`(?s)code 137.*ended with 0\.`)
+	s.restored()
 }
 
 func TestPolicyCheckListsExecutions(t *testing.T) {

@@ -3,6 +3,7 @@
 package attack
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
@@ -20,7 +22,7 @@ import (
 // A rule forbids a program. The forms are ways to execute it all the same: a launcher, in which {P} stands for the program and {M} for its
 // argument, a file that it makes. All are tried when EXECBUS_FORMS is all, and otherwise each launcher once.
 //
-//	EXECBUS_FORMS=all go test -v -run TestNoFormExecutesWhatARuleForbids ./tests/attack
+//	EXECBUS_FORMS=all go test -timeout 60m -v -run TestNoFormExecutesWhatARuleForbids ./tests/attack
 
 // launchers are scripts for sh, by the program that they need.
 var launchers = map[string][]string{
@@ -65,6 +67,57 @@ var launchers = map[string][]string{
 	"ssh": {`ssh -F none -o ProxyCommand='{P} {M}' x`, `ssh -F none -o ProxyCommand='{P} {M}' -o ProxyUseFdpass=yes x`}, "gdb": {`gdb -nx -batch -ex 'shell {P} {M}'`},
 	"rsync": {`rsync -e '{P} {M}' x:y .`}, "zip": {`zip -q $0.zip $0 -T -TT '{P} {M} ;:'`}, "gcc": {`echo 'int main(){}' > $0.c; gcc -c -o $0.o -wrapper {P},{M} $0.c`},
 	"m4": {`echo 'syscmd({P} {M})' | m4`}, "busybox": {"busybox sh -c '{P} {M}'", "busybox env {P} {M}"}, "ruby": {`ruby -e 'system("{P}", "{M}")'`}, "lua": {`lua -e 'os.execute("{P} {M}")'`},
+}
+
+// prompts are programs that execute what is typed into them, by the words that start them; those with a star need a terminal. \r is the Enter key
+// where no line editor is expected.
+var prompts = map[string][]string{
+	"sh": {"{P} {M}\nexit\n"}, "bash --norc": {"{P} {M}\nexit\n"}, "sh -s": {"sh\n{P} {M}\nexit\nexit\n"}, "* sh -i": {"{P} {M}\nexit\n"},
+	"* bash --norc -i":    {"{P} {M}\nexit\n", "alias q='{P} {M}'\nq\nexit\n", "{P} {M} &\nwait\nexit\n"},
+	"/usr/bin/python3 -i": {"import os; os.system('{P} {M}')\nexit()\n", "import subprocess; subprocess.call(['{P}', '{M}'])\nexit()\n"},
+	"* /usr/bin/python3":  {"import os; os.system('{P} {M}')\nexit()\n"}, "/usr/bin/python3 -m pdb bin/script": {"import os; os.system('{P} {M}')\nq\n"},
+	"node -i": {"require('child_process').execSync('{P} {M}')\n.exit\n"}, "* perl -de0": {"system('{P}', '{M}')\nq\n"}, "sqlite3": {".shell {P} {M}\n.quit\n"},
+	"awk {system($0)}": {"{P} {M}\n"}, "xargs -n2 env": {"{P} {M}\n"}, "make -s -f -": {"all:\n\t@{P} {M}\n"}, "gdb -nx -q": {"shell {P} {M}\nquit\n"},
+	"ed -s": {"!{P} {M}\nq\n"}, "sed -n 1e": {"{P} {M}\n"}, "tclsh": {"exec {P} {M}\nexit\n"}, "perl": {"system('{P}', '{M}');\n__END__\n"},
+	"* vim -u NONE -n": {":!{P} {M}\r\r:qa!\r"}, "* less it.rules": {"!{P} {M}\r\rq"}, "dc": {"!{P} {M}\nq\n"}, "ruby": {"system('{P}', '{M}')\n"},
+}
+
+// typed is a form of which a prompt is told.
+type typed struct {
+	argv  []string
+	tty   bool
+	input string
+}
+
+// inputs are the forms for prompts, by their marks.
+func inputs(t *testing.T, work string, all bool) (made map[string]typed) {
+	t.Helper()
+	made = map[string]typed{}
+	var missing []string
+	n := 0
+	for _, words := range slices.Sorted(maps.Keys(prompts)) {
+		argv := strings.Fields(strings.TrimPrefix(words, "* "))
+		if _, err := exec.LookPath(argv[0]); err != nil {
+			missing = append(missing, argv[0])
+			continue
+		}
+		for _, input := range prompts[words] {
+			n++
+			variants := programs
+			if !all {
+				variants = programs[n%len(programs):][:1]
+			}
+			for _, p := range variants {
+				mark := fmt.Sprint("typed", len(made))
+				text := strings.NewReplacer("{P}", strings.ReplaceAll(p, "$W", work), "{M}", work+"/marks/"+mark).Replace(input)
+				made[mark] = typed{argv, strings.HasPrefix(words, "* "), text}
+			}
+		}
+	}
+	if len(missing) > 0 {
+		t.Log("not installed:", strings.Join(missing, " "))
+	}
+	return made
 }
 
 // programs are the ways to write the forbidden program, in a directory that PATH has.
@@ -132,12 +185,17 @@ func workshop(t *testing.T) string {
 	must(t, os.Symlink("../bin/forbidden", work+"/links/other"))
 	must(t, os.Symlink("forbidden", work+"/bin/other"))
 	must(t, os.Symlink("bin", work+"/dir"))
+	must(t, os.WriteFile(work+"/bin/script", []byte("pass\n"), 0o644))
 	must(t, os.WriteFile(work+"/it.rules", []byte(`prefix_rule(["forbidden"], decision="forbidden")`), 0o644))
 	return work
 }
 
-// tries runs all forms in one command, and returns the marks that they made, and the executions of the program, by their marks.
-func tries(t *testing.T, work string, level messages.Assurance, mode messages.ExecutionMode) (made map[string]bool, refused map[string]int, end *messages.EndRecord) {
+// promptPatience is how long a prompt may take until it has ended by itself.
+const promptPatience = time.Minute
+
+// tries runs all forms that are files in one command, and each prompt beside it. It returns the marks that they made, the refusals of the
+// program by their marks, and how all ended. An attempt is one program in one process: it is in the events once.
+func tries(t *testing.T, work string, prompts map[string]typed, level messages.Assurance, mode messages.ExecutionMode) (made map[string]bool, refused map[string]int, ends map[messages.ProcessID]messages.EndRecord) {
 	t.Helper()
 	rt, err := execbus.Start(execbus.Options{Rules: []execbus.RuleLayer{{Files: []string{work + "/it.rules"}, Trusted: true}}})
 	must(t, err)
@@ -153,8 +211,19 @@ func tries(t *testing.T, work string, level messages.Assurance, mode messages.Ex
 		t.Skip("not here:", err)
 	}
 	must(t, err)
-	refused = map[string]int{}
-	for end == nil {
+	running := map[messages.ProcessID]string{started.ID(): "the files"}
+	for mark, p := range prompts {
+		child, err := session.Start(t.Context(), messages.ExecCommand{Argv: p.argv, TTY: p.tty, OpenStdin: !p.tty})
+		must(t, err)
+		must(t, child.Send([]byte(p.input)))
+		if running[child.ID()] = mark; !p.tty {
+			go func() { _ = child.CloseStdin(t.Context()) }() // behind the input
+		}
+		defer time.AfterFunc(promptPatience, func() { _, _ = child.Terminate(context.Background()) }).Stop()
+	}
+	refused, ends = map[string]int{}, map[messages.ProcessID]messages.EndRecord{}
+	attempts := map[string]bool{}
+	for len(ends) < len(running) {
 		event, err := events.Next(t.Context())
 		must(t, err)
 		switch e := event.(type) {
@@ -167,11 +236,18 @@ func tries(t *testing.T, work string, level messages.Assurance, mode messages.Ex
 				t.Errorf("%+v", e)
 				continue
 			}
-			refused[filepath.Base(e.Argv[at])]++
-		case messages.ExecEnded:
-			if e.Process == started.ID() {
-				end = &e.EndRecord
+			mark := filepath.Base(e.Argv[at])
+			if attempt := fmt.Sprintf("%s %d %s", mark, e.PID, e.Program); attempts[attempt] {
+				t.Errorf("it is in the events twice: %+v", e)
+			} else {
+				attempts[attempt] = true
 			}
+			if by := running[e.Process]; by != mark && (by != "the files" || prompts[mark].argv != nil) {
+				t.Errorf("%s executed what %s was told: %+v", by, mark, e)
+			}
+			refused[mark]++
+		case messages.ExecEnded:
+			ends[e.Process] = e.EndRecord
 		}
 	}
 	made = map[string]bool{}
@@ -181,7 +257,7 @@ func tries(t *testing.T, work string, level messages.Assurance, mode messages.Ex
 		made[file.Name()] = true
 		must(t, os.Remove(work+"/marks/"+file.Name()))
 	}
-	return made, refused, end
+	return made, refused, ends
 }
 
 func TestNoFormExecutesWhatARuleForbids(t *testing.T) {
@@ -191,13 +267,17 @@ func TestNoFormExecutesWhatARuleForbids(t *testing.T) {
 	}
 	first := workshop(t) // each run has a workspace of its own: what a form leaves behind can be protected from the next
 	forms(t, first, all)
-	works, _, _ := tries(t, first, messages.AssuranceConfined, messages.ExecutionsOff)
+	works, _, _ := tries(t, first, inputs(t, first, all), messages.AssuranceConfined, messages.ExecutionsOff)
 	for _, level := range []messages.Assurance{messages.AssuranceConfined, messages.AssuranceIsolated} {
 		t.Run(string(level), func(t *testing.T) {
 			t.Parallel() // they wait for programs most of the time
 			work := workshop(t)
 			texts := forms(t, work, all)
-			made, refused, end := tries(t, work, level, messages.ExecutionsEnforce)
+			prompts := inputs(t, work, all)
+			for mark, p := range prompts {
+				texts[mark] = fmt.Sprintf("%q, told %q", p.argv, p.input)
+			}
+			made, refused, ends := tries(t, work, prompts, level, messages.ExecutionsEnforce)
 			for mark := range made {
 				t.Errorf("a form executes it: %s", texts[mark])
 			}
@@ -205,8 +285,16 @@ func TestNoFormExecutesWhatARuleForbids(t *testing.T) {
 			for _, n := range refused {
 				total += n
 			}
-			if end.Executions == nil || end.Executions.Refused != int64(total) || end.Denial != nil {
-				t.Errorf("%d are refused in events, %+v", total, end)
+			counted := 0
+			for _, end := range ends {
+				if end.Executions == nil || end.Denial != nil {
+					t.Errorf("%+v", end)
+				} else {
+					counted += int(end.Executions.Refused)
+				}
+			}
+			if counted != total {
+				t.Errorf("%d are refused in events, and %d in records", total, counted)
 			}
 			var idle []string
 			for mark, text := range texts {
