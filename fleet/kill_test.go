@@ -275,7 +275,7 @@ func (s *storm) follow(session *Session, process messages.ProcessID, lines int) 
 // no byte is given twice, and none is lost but the unpublished end of a lost node's output, which is a named gap. No process survives.
 func TestNothingIsLostOrDoneTwice(t *testing.T) {
 	if testing.Short() {
-		t.Skip("programs are started and killed: not in a short run")
+		t.Skip("nodes, the server and clients are killed, which takes seconds: not with -short")
 	}
 	for range *rounds {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

@@ -11,10 +11,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
 	"github.com/execbus/execbus/fleet/embedded"
@@ -87,7 +89,18 @@ func TestTenantsSeeNothingOfEachOther(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.nodeOn(as("ACME_NODE"), Node{ID: "build-1"})
+	machine := as("ACME_NODE")
+	w.nodeOn(machine, Node{ID: "build-1"})
+	books, err := join(ctx, machine) // a node may tidy them
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, bucket := range map[string]jetstream.KeyValue{"old": books.place, "old.question": books.ask} {
+		_, err := bucket.Update(ctx, key, []byte("{}"), 0)
+		if err := errors.Join(err, bucket.Purge(ctx, key), bucket.PurgeDeletes(ctx, jetstream.DeleteMarkersOlderThan(time.Nanosecond))); err != nil {
+			t.Errorf("the books of %s: %v", bucket.Bucket(), err)
+		}
+	}
 	denied := make(chan string, 16)
 	acme := as("ACME_CLIENT", nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err.Error() }))
 	s := w.open(acme, Placement{})
@@ -166,4 +179,43 @@ func expectDenied(t *testing.T, denied <-chan string, subject string) {
 	case <-time.After(patience):
 		t.Errorf("%s is not denied", subject)
 	}
+}
+
+// A server that is reached from other machines has TLS: its URL says so, and who does not trust its certificate sends no token.
+func TestATokenCrossesNoNetworkInTheClear(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	certificate(t, cert, key)
+	options := embedded.Options{Dir: filepath.Join(dir, "store"), Listen: "0.0.0.0:0", Token: "secret"}
+	if server, err := embedded.Start(options); err == nil || !containsAll(err.Error(), "0.0.0.0:0", "without TLS") {
+		t.Errorf("it listens without TLS: %v, %v", server, err)
+	}
+	options.Cert, options.Key = cert, key
+	server, err := embedded.Start(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	url := strings.NewReplacer("0.0.0.0", "127.0.0.1", "[::]", "127.0.0.1").Replace(server.URL())
+	if !strings.HasPrefix(url, "tls://secret@127.0.0.1:") {
+		t.Errorf("its URL is %s", url)
+	}
+	nc, err := Connect(url, nats.RootCAs(cert))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+	if nc, err := Connect(url); err == nil {
+		nc.Close()
+		t.Error("connected to a server whose certificate nobody has signed")
+	}
+	if nc, err := Connect(strings.Replace(url, "secret@", "", 1), nats.RootCAs(cert)); err == nil {
+		nc.Close()
+		t.Error("connected without the token")
+	}
+	inside, err := Connect("", server.InProcess())
+	if err != nil {
+		t.Fatalf("in this program: %v", err)
+	}
+	inside.Close()
 }
