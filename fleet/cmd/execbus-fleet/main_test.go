@@ -248,8 +248,9 @@ func TestAPersonAtTheTerminalIsAsked(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	p, out, err, code = atTerminal(ctx, "up", "--listen", "127.0.0.1:0")
 	t.Setenv("EXECBUS_FLEET_SERVER", err.find(t, `EXECBUS_FLEET_SERVER=(\S+)`)[1])
-	elsewhere, _, _, ended := atTerminal(t.Context(), "run", "--approval", "untrusted", "--", "touch", "/dev/null")
+	elsewhere, _, prompt, ended := atTerminal(t.Context(), "run", "--approval", "untrusted", "--", "touch", "/dev/null")
 	out.find(t, `leave it to others: `)
+	prompt.find(t, `leave it to others: `) // what is typed before it answers nothing
 	elsewhere.types(t, "yes")
 	out.find(t, `answered elsewhere, or withdrawn`)
 	endsWith(t, ended, 0)
