@@ -189,7 +189,7 @@ func TestErrorsCrossTheWire(t *testing.T) {
 	w.node(Node{ID: "n"})
 	nc, ctx := w.connect(), w.context()
 	s := w.open(nc, Placement{})
-	if _, err := s.Exec(ctx, messages.ExecCommand{Argv: []string{"/does/not/exist"}}); !errors.Is(err, messages.ErrNoSuchProgram) || !errors.Is(err, messages.ErrSpawnFailed) {
+	if _, err := s.Exec(ctx, messages.ExecCommand{Argv: []string{t.TempDir() + "/none"}}); !errors.Is(err, messages.ErrNoSuchProgram) || !errors.Is(err, messages.ErrSpawnFailed) {
 		t.Errorf("a program that does not exist: %v", err)
 	}
 	if _, err := s.Poll(ctx, messages.Poll{Process: 99999}); !errors.Is(err, messages.ErrUnknownProcess) {

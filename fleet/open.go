@@ -118,7 +118,7 @@ func Open(ctx context.Context, nc *nats.Conn, p Placement) (*Session, error) {
 	}
 	f, err := join(ctx, nc)
 	if err != nil {
-		return nil, err
+		return nil, inTime(ctx, p.Session.ID, err)
 	}
 	p.Session.ID = or(p.Session.ID, messages.SessionID(nuid.Next()))
 	o := &opener{fleet: f, Placement: p, refused: map[string]string{}, until: time.Now().Add(p.Wait),
@@ -127,7 +127,15 @@ func Open(ctx context.Context, nc *nats.Conn, p Placement) (*Session, error) {
 	if err != nil && o.place.revision != 0 {
 		o.withdraw(context.WithoutCancel(ctx), err)
 	}
-	return session, err
+	return session, inTime(ctx, p.Session.ID, err)
+}
+
+// inTime is an error of Open. A request that has no answer when the context ends was cancelled.
+func inTime(ctx context.Context, session messages.SessionID, err error) error {
+	if ctx.Err() == nil || !errors.Is(err, messages.ErrUnreachable) {
+		return err
+	}
+	return &messages.Error{Code: messages.ErrCancelled, Op: "open session", Subject: string(session), Detail: "the call was cancelled", Like: messages.LikeOf(ctx.Err())}
 }
 
 // opener is one Open.
@@ -223,7 +231,7 @@ func (o *opener) try(ctx context.Context, info NodeInfo) (*Session, error) {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return nil, &messages.Error{Code: messages.ErrCancelled, Op: "open session", Subject: string(o.place.Session), Detail: "the call was cancelled", Like: messages.LikeOf(ctx.Err())}
+		return nil, failed("open session", ctx.Err())
 	case err != nil:
 		o.refused[info.ID] = "it does not answer"
 		if held := o.taken(ctx); held != nil {

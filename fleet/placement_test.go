@@ -51,7 +51,8 @@ func TestASessionGoesWhereItFits(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Open(ctx, nc, Placement{Session: execbus.SessionOptions{Dir: "/does/not/exist"}}); err == nil || !containsAll(err.Error(), "/does/not/exist") {
+	none := t.TempDir() + "/none"
+	if _, err := Open(ctx, nc, Placement{Session: execbus.SessionOptions{Dir: none}}); err == nil || !containsAll(err.Error(), none) {
 		t.Errorf("a directory that no node has: %v", err)
 	}
 	if _, err := Open(ctx, nc, Placement{Memory: -1}); !errors.Is(err, messages.ErrInvalidRequest) {
@@ -84,6 +85,11 @@ func TestASessionGoesWhereItFits(t *testing.T) {
 	}
 	if err := <-opened; err != nil {
 		t.Errorf("the session that waited: %v", err)
+	}
+	gone, leave := context.WithTimeout(ctx, 0)
+	defer leave()
+	if _, err := Open(gone, nc, large); !errors.Is(err, messages.ErrCancelled) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a context that has ended: %v", err)
 	}
 	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()

@@ -67,7 +67,8 @@ func TestUpRunsACommandAndExitsWithItsCode(t *testing.T) {
 			t.Errorf("%v: %d, %q, %q", args[0], code, out, err)
 		}
 	}
-	if code, out, err := program(t, t.Context(), "up", "--", "/does/not/exist"); code != exitFailed || out != "" || !strings.Contains(err, "/does/not/exist") {
+	none := t.TempDir() + "/none"
+	if code, out, err := program(t, t.Context(), "up", "--", none); code != exitFailed || out != "" || !strings.Contains(err, none) {
 		t.Errorf("no such program: %d, %q, %q", code, out, err)
 	}
 }
@@ -269,7 +270,7 @@ func TestUpListensBeyondThisMachineOnlyWithTLS(t *testing.T) {
 			t.Errorf("%s: %d, %q, %q", address, code, out, err)
 		}
 	}
-	if code, _, err := program(t, t.Context(), "up", "--listen", "127.0.0.1:0", "--tls-cert", "/does/not/exist"); code != exitFailed || !strings.Contains(err, "certificate") {
+	if code, _, err := program(t, t.Context(), "up", "--listen", "127.0.0.1:0", "--tls-cert", t.TempDir()+"/none"); code != exitFailed || !strings.Contains(err, "certificate") {
 		t.Errorf("no certificate: %d, %q", code, err)
 	}
 }
