@@ -108,14 +108,14 @@ func (p *pile) files(t *testing.T, dir string) (count int) {
 	return count
 }
 
-// A password typed into read -s, getpass, su and ssh-keygen is in no file, event, log or record (searched for in all). The session keeps and
-// records as much as it can.
+// A password typed into read -s, getpass, su and ssh-keygen is in no file, event, log or record (searched for in all). The runtime keeps,
+// records, audits and counts as much as it can, and one of the programs prints more than memory has room for.
 func TestAPasswordThatIsTypedIsNowhere(t *testing.T) {
 	t.Parallel()
 	shown, secret := "shown-"+uuid.NewString(), "hunter2-"+uuid.NewString()
 	dir, found := t.TempDir(), &pile{}
 	programs := map[string][]string{
-		"read -s":    {"bash", "-c", `read -p "Name: " name; read -s -p "Password: " x; echo; read -s -n 3 -p "More: " y; echo "got ${#x}"`},
+		"read -s":    {"bash", "-c", `seq 100000; read -p "Name: " name; seq 200000; read -s -p "Password: " x; echo; read -s -n 3 -p "More: " y; echo "got ${#x}"`},
 		"getpass":    {"python3", "-c", "import getpass; name = input('Name: '); print(len(getpass.getpass()))"},
 		"ssh-keygen": {"bash", "-c", `read -p "Name: " name; exec ssh-keygen -q -t ed25519 -f ` + filepath.Join(dir, "key")},
 		"su":         {"bash", "-c", `read -p "Name: " name; exec su root -c true`},
@@ -123,8 +123,9 @@ func TestAPasswordThatIsTypedIsNowhere(t *testing.T) {
 	if os.Geteuid() == 0 { // root is not asked
 		programs["su"] = []string{"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "bash", "-c", `read -p "Name: " name; exec su root -c true`}
 	}
-	rt := newRuntime(t, execbus.Options{Spool: execbus.SpoolOptions{Dir: filepath.Join(dir, "spool", "files")}, TracerProvider: noted{to: found},
-		Logger: slog.New(slog.NewJSONHandler(found, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	m, log := newMeter(), filepath.Join(dir, "audit.jsonl")
+	rt := newRuntime(t, execbus.Options{Spool: execbus.SpoolOptions{Dir: filepath.Join(dir, "spool", "files"), PerProcess: 4 << 20}, Audit: execbus.AuditOptions{File: log},
+		TracerProvider: noted{to: found}, MeterProvider: m.meters(), Logger: slog.New(slog.NewJSONHandler(found, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	session := openSession(t, rt, execbus.SessionOptions{Record: record.Options{Dir: filepath.Join(dir, "record"), Input: true}})
 	events, err := session.Events(execbus.Watch{Lossless: true})
 	if err != nil {
@@ -184,19 +185,47 @@ func TestAPasswordThatIsTypedIsNowhere(t *testing.T) {
 			text, _ := json.Marshal(result)
 			fmt.Fprintf(found, "%s %s\n", text, result.Output)
 		}
+		if name == "read -s" { // its output is in a file by now, as far as memory has no room for it
+			eventually(t, "the file", func() bool { return len(read(t, session, messages.ReadOutput{Process: result.Process, Tail: 1}).Retained) == 1 })
+		}
 		if result != nil && result.Running {
 			if _, err := session.Terminate(patient(t), messages.Terminate{Process: result.Process}); err != nil && !errors.Is(err, messages.ErrUnknownProcess) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}
-	found.files(t, filepath.Join(dir, "spool")) // none, if memory had room for all output
+	spooled := &pile{}
+	if n := spooled.files(t, filepath.Join(dir, "spool")); n != 1 || !spooled.has(shown) {
+		t.Errorf("%d files have output, or not what a terminal has shown", n)
+	}
+	_, _ = found.Write(spooled.all.Bytes())
 	if err := session.Close(patient(t)); err != nil {
 		t.Error(err)
 	}
 	<-done
 	if n := found.files(t, filepath.Join(dir, "record")); n < tried || tried == 0 {
 		t.Errorf("%d recordings of %d programs", n, tried)
+	}
+	inputs := map[any]int{}
+	for _, e := range entries(t, rt, log) {
+		if e.is(messages.KindTerminalInteraction) {
+			inputs[e["mode"]]++
+			if e["mode"] == string(messages.InputSecret) && (e["digest"] != nil || e["length"] != float64(len(secret)+1)) {
+				t.Errorf("the audit log has of a secret: %v", e)
+			}
+		}
+	}
+	for mode, n := range kinds {
+		if inputs[string(mode)] != n {
+			t.Errorf("the audit log has %d inputs of the mode %s, want %d", inputs[string(mode)], mode, n)
+		}
+	}
+	if n := found.files(t, dir); n < tried+2 { // the log, its head, keys, and the recordings once more
+		t.Errorf("%d files", n)
+	}
+	fmt.Fprintln(found, m.counts, m.labels, m.spans) // nobody counts any more
+	if m.counts["execbus.output"] == 0 {
+		t.Error("nothing was counted")
 	}
 	if !found.has(shown) || kinds[messages.InputLine] == 0 || kinds[messages.InputSecret] == 0 {
 		t.Errorf("what was shown was not found, so nothing can be: %v", kinds)
