@@ -46,7 +46,7 @@ func readHead(text []byte) (h head, err error) {
 	if err := json.Unmarshal(text, &h); err != nil {
 		return head{}, fmt.Errorf("it is no head of an audit log: %w", err)
 	}
-	if h.Log == "" || h.Lines < 0 || h.Bytes < 0 || (h.Lines == 0) != (h.Digest == "") || h.Lines > 0 && !isDigest(h.Digest) {
+	if uuid.Validate(h.Log) != nil || h.Lines < 0 || h.Runs < 0 || h.Bytes < 0 || (h.Lines == 0) != (h.Digest == "") || h.Lines > 0 && !isDigest(h.Digest) {
 		return head{}, errors.New("it is no head of an audit log")
 	}
 	return h, nil
