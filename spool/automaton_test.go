@@ -148,3 +148,26 @@ func TestALongRowIsSeveralRows(t *testing.T) {
 		}
 	}
 }
+
+// What lies across the border of two blocks that are read is found, in capitals or not, with the lines around it, whatever byte of the line is
+// the first of a block.
+func TestALineAcrossBlocksIsFound(t *testing.T) {
+	const row, end = "it FAILed here", "end"
+	for cut := range len(row) + 1 {
+		text := bytes.Repeat([]byte("0123456\n"), (blockSize-cut)/8)
+		text = append(text, strings.Repeat("x", blockSize-cut-len(text))+"\n"+row+"\n"+end+"\n"...)
+		first := int64(bytes.Index(text, []byte(row)))
+		m := Memory{Extents: []Extent{{0, text}}, Total: int64(len(text)), Lines: newlines(text), Ended: true}
+		f := tiny(1024, 1<<30, nil).New()
+		for pattern, want := range map[string]int{"FAILed": 1, "(?i)failed": 1, "(?i:FAI)L(?i:ED)": 1, "failed": 0, "^it.FAIL": 1, "(?i)^IT.*HERE$": 1, "fail|FAIL": 1} {
+			found, err := f.Read(t.Context(), messages.ReadOutput{Grep: &messages.Grep{Pattern: pattern, After: 1}}, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := found.Page.Lines
+			if len(lines) != 2*want || want > 0 && (string(lines[0].Bytes) != row || lines[0].Offset != first || lines[0].Number != m.Lines-1 || string(lines[1].Bytes) != end) {
+				t.Errorf("%s, %d bytes before the border: %v", pattern, cut, lines)
+			}
+		}
+	}
+}
