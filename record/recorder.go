@@ -64,7 +64,8 @@ func badOption(field, detail string) error {
 // Recorder writes recordings of the processes of one subscription. Follow runs it.
 type Recorder struct {
 	options Options
-	file    *os.File // of Options.File, until it is used
+	create  func(name string) (storage, error) // tests set it
+	file    storage                            // of Options.File, until it is used
 	open    map[messages.ProcessID]*recording
 	writers []*writer // those that may not have written everything
 	written int64
@@ -83,7 +84,7 @@ func New(o Options) (*Recorder, error) {
 		return nil, err
 	}
 	o.PerProcess, o.Total = cmp.Or(o.PerProcess, DefaultPerProcess), cmp.Or(o.Total, DefaultTotal)
-	r := &Recorder{options: o, open: map[messages.ProcessID]*recording{}, told: map[string]bool{}}
+	r := &Recorder{options: o, open: map[messages.ProcessID]*recording{}, told: map[string]bool{}, create: create}
 	var err error
 	switch {
 	case o.File != "":
@@ -102,7 +103,13 @@ func New(o Options) (*Recorder, error) {
 	return r, nil
 }
 
-func create(name string) (*os.File, error) {
+// storage is an *os.File.
+type storage interface {
+	io.WriteCloser
+	Truncate(size int64) error
+}
+
+func create(name string) (storage, error) {
 	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
@@ -237,7 +244,7 @@ func (r *Recorder) begin(one *recording, e messages.ExecStarted) {
 	file, err := r.file, error(nil)
 	switch {
 	case r.options.Dir != "":
-		file, err = create(filepath.Join(r.options.Dir, e.At.UTC().Format("20060102T150405.000")+suffix(e.Session, e.Process)))
+		file, err = r.create(filepath.Join(r.options.Dir, e.At.UTC().Format("20060102T150405.000")+suffix(e.Session, e.Process)))
 	case file == nil: // it has another process
 		one.over = true
 		return
@@ -450,14 +457,14 @@ type writer struct {
 	err  error // why the file has less than it was given; valid once done is closed
 }
 
-func newWriter(file *os.File) *writer {
+func newWriter(file storage) *writer {
 	w := &writer{jobs: make(chan []byte, 1), done: make(chan struct{})}
 	go w.run(file)
 	return w
 }
 
 // run writes whole lines: if one cannot be written, the file is cut behind the last that was.
-func (w *writer) run(file *os.File) {
+func (w *writer) run(file storage) {
 	defer close(w.done)
 	size := int64(0)
 	for lines := range w.jobs {
