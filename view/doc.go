@@ -50,6 +50,9 @@
 // U+FFFD, and a resize neither makes lines flow nor brings back rows that have left the screen: rows below the cursor go
 // first, then those at the top.
 //
+// It is compared with xterm.js (@xterm/headless 6.0.0), too, where that is installed: the recordings look the same, and random
+// streams without that in which it differs from tmux, which the test lists.
+//
 // HTML and SVG are complete elements with styles inside. The output cannot put markup into them: all text is escaped, and
 // bidirectional controls are shown as U+FFFD there. A picture or a page loads nothing.
 //

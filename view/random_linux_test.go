@@ -11,7 +11,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-var streams = flag.Int("streams", 300, "how many random streams are compared with tmux")
+var streams = flag.Int("streams", 300, "how many random streams are compared with tmux, and with xterm.js")
 
 // sequences are those that the entry xterm-256color of terminfo names, for output, with %d for each number; but for the
 // questions to the terminal.
