@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -56,13 +57,97 @@ func TestARunIsRecordedAndPlayed(t *testing.T) {
 	if files, _ := filepath.Glob(filepath.Join(dir, "*.cast")); len(files) != 1 {
 		t.Errorf("%q", files)
 	}
-	for _, player := range []struct{ program, file string }{{"asciinema", old}} {
-		if _, err := exec.LookPath(player.program); err != nil {
-			t.Logf("skipped: %v", err)
-			continue
+}
+
+// What a server for MCP records can be played.
+func TestMCPRecords(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "casts")
+	r := launch(t, "mcp", "--no-login-shell", "--sandbox", "danger-full-access", "--no-keep-output", "--record", dir)
+	r.send(hello)
+	r.answer("1")
+	for id, script := range []string{"echo one", "printf '\\033[1mtwo\\033[m\\n'; exit 3"} {
+		r.exec(2+id, script)
+	}
+	if err := r.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code := r.wait(); code != 0 || r.errors.Len() > 0 {
+		t.Errorf("exit code %d, %s", code, r.errors.String())
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.cast")) // their names begin with the time
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	for i, want := range []struct{ output, exit string }{{"one\r\n", `"x", "0"]`}, {"\x1b[1mtwo\x1b[m\r\n", `"x", "3"]`}} {
+		info, err := os.Stat(files[i])
+		if err != nil || info.Mode() != 0o600 {
+			t.Errorf("%v, %v", info, err)
 		}
-		if out, err := exec.Command(player.program, "cat", player.file).CombinedOutput(); err != nil || !strings.Contains(string(out), "got typed") {
-			t.Errorf("asciinema: %v, %s", err, out)
+		text, err := os.ReadFile(files[i])
+		if err != nil || !strings.HasSuffix(string(text), want.exit+"\n") || !strings.Contains(string(text), `"m", "call `) {
+			t.Errorf("%s, %v", text, err)
+		}
+		if out, errors, code := program(t, "play", "--speed", "0", files[i]); code != 0 || errors != "" || out != want.output {
+			t.Errorf("exit code %d, %q, %s", code, out, errors)
+		}
+	}
+}
+
+// asciinemas are the installed players by the first number of their version. A missing one is said.
+func asciinemas(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		program := filepath.Join(dir, "asciinema")
+		if version, err := asciinema(t, program, "--version"); err == nil {
+			number, _, _ := strings.Cut(strings.TrimPrefix(version, "asciinema "), ".")
+			found[number] = program
+		}
+	}
+	for _, number := range []string{"2", "3"} {
+		if found[number] == "" {
+			t.Logf("skipped: there is no asciinema %s in PATH", number)
+		}
+	}
+	return found
+}
+
+// asciinema runs a player without a terminal and without files of the user.
+func asciinema(t *testing.T, program string, args ...string) (string, error) {
+	c := exec.CommandContext(t.Context(), program, args...)
+	c.Env = append(os.Environ(), "HOME="+t.TempDir(), "LC_ALL=C.UTF-8")
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := c.Output()
+	return string(out), err
+}
+
+// asciinema 2, which is Debian's, plays what --v2 writes, and asciinema 3 what was recorded, with all kinds of events.
+func TestRecordingsArePlayedByAsciinema(t *testing.T) {
+	players, dir := asciinemas(t), t.TempDir()
+	name, old := filepath.Join(dir, "new.cast"), filepath.Join(dir, "old.cast")
+	const shown = "caf\u00e9 \x1b[1m<bold>\x1b[0m\r\nNew size: 30 100\r\n"
+	s := sit(t, `free --record '`+name+`' --record-input -- sh -c 'stty -echo; printf "caf\303\251 \033[1m<bold>\033[0m\n"; read x; until [ "$(stty size)" = "30 100" ]; do sleep 0.01; done; echo New size: $(stty size); exit 3'`)
+	s.expect("bold")
+	s.resize(30, 100)
+	s.send("typed\n")
+	s.expect(`New size: 30 100\s+ended with 3\.`)
+	if out, errors, code := program(t, "play", "--v2", "--out", old, name); code != 0 || out != "" || errors != "" {
+		t.Fatal(code, out, errors)
+	}
+	text, err := os.ReadFile(name)
+	for _, event := range []string{`"o", "`, `"m", "`, `"r", "100x30"]`, `"x", "3"]`} {
+		if err != nil || !strings.Contains(string(text), event) {
+			t.Errorf("there is no event %s in %s, %v", event, text, err)
+		}
+	}
+	for number, files := range map[string][]string{"2": {old}, "3": {old, name}} {
+		for _, file := range files {
+			if players[number] == "" {
+				continue
+			}
+			if out, err := asciinema(t, players[number], "play", "-s", "1000", file); err != nil || out != shown {
+				t.Errorf("asciinema %s plays %q of %s: %v", number, out, filepath.Base(file), err)
+			}
 		}
 	}
 }
