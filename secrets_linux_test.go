@@ -186,7 +186,9 @@ func TestAPasswordThatIsTypedIsNowhere(t *testing.T) {
 			fmt.Fprintf(found, "%s %s\n", text, result.Output)
 		}
 		if name == "read -s" { // its output is in a file by now, as far as memory has no room for it
-			eventually(t, "the file", func() bool { return len(read(t, session, messages.ReadOutput{Process: result.Process, Tail: 1}).Retained) == 1 })
+			eventually(t, "the file", func() bool {
+				return len(read(t, session, messages.ReadOutput{Process: result.Process, Tail: 1}).Retained) == 1
+			})
 		}
 		if result != nil && result.Running {
 			if _, err := session.Terminate(patient(t), messages.Terminate{Process: result.Process}); err != nil && !errors.Is(err, messages.ErrUnknownProcess) {
