@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/record"
 	"github.com/execbus/execbus/tests/harness"
 	"github.com/execbus/execbus/tests/proc"
 )
@@ -42,6 +43,9 @@ func memoryRows() []row {
 			metrics: []metric{{name: "rss of the host for each", of: "rss", unit: kibibytes, judge: most, limit: 24}, {name: "threads of the host", of: "threads", unit: pieces, judge: most, limit: 10},
 				{name: "threads of the warden", of: "warden threads", unit: pieces}, {name: "rss of the warden", of: "warden", unit: kibibytes},
 				{name: "descriptors of the host for each", of: "descriptors", unit: pieces}, {name: "end of all", of: "end", unit: milliseconds, judge: most, limit: 700}}},
+		{name: "shells-kept", about: "200 interactive shells whose output goes to files, with an audit log, compared with the same without", fresh: true, open: keptShells,
+			metrics: []metric{{name: "heap and stacks for each", unit: kibibytes, judge: atMost, limit: 1.05}, {name: "goroutines for each", of: "goroutines", unit: pieces, judge: atMost, limit: 1.05},
+				{name: "descriptors for each", of: "descriptors", unit: pieces, judge: atMost, limit: 1.05}, {name: "with recordings, heap and stacks", of: "recorded", unit: kibibytes}}},
 	}
 }
 
@@ -139,4 +143,49 @@ func shells(ctx context.Context, s *scope) pair {
 		must(session.Close(ctx))
 		took.add("end", millis(time.Since(began)))
 	}}
+}
+
+// keptShells measures this process, a host of idle shells, after a warm-up.
+func keptShells(ctx context.Context, s *scope) pair {
+	count, dir := s.some(200, 50), s.directory()
+	resting := func(options execbus.Options, recorded bool) (kept, goroutines, descriptors float64) {
+		limits := crowded(count)
+		if recorded {
+			limits.Record = record.Options{Dir: filepath.Join(dir, "recordings")}
+		}
+		host, session := s.open(options, limits)
+		openShells(ctx, session, 20)
+		must(session.TerminateAll(ctx))
+		before, routines, fds := inUse(), runtime.NumGoroutine(), len(proc.Descriptors(os.Getpid()))
+		openShells(ctx, session, count)
+		each := func(now, then int) float64 { return float64(now-then) / float64(count) }
+		kept, goroutines, descriptors = each(inUse(), before)/1024, each(runtime.NumGoroutine(), routines), each(len(proc.Descriptors(os.Getpid())), fds)
+		must(host.Shutdown(ctx))
+		return kept, goroutines, descriptors
+	}
+	files := execbus.Options{Spool: execbus.SpoolOptions{Dir: filepath.Join(dir, "output")}, Audit: execbus.AuditOptions{File: filepath.Join(dir, "audit.jsonl")}}
+	way := func(options execbus.Options) loop {
+		return func(ctx context.Context, took series) {
+			kept, goroutines, descriptors := resting(options, false)
+			took.add("", kept)
+			took.add("goroutines", goroutines)
+			took.add("descriptors", descriptors)
+		}
+	}
+	resting(files, true) // the first ones, which grow the buffers, do not count
+	ours := way(files)
+	return pair{bare: way(execbus.Options{}), ours: func(ctx context.Context, took series) {
+		ours(ctx, took)
+		kept, _, _ := resting(files, true)
+		took.add("recorded", kept)
+	}}
+}
+
+// inUse is the memory of the heap and of stacks after a collection and a rest, in bytes.
+func inUse() int {
+	time.Sleep(restTime)
+	debug.FreeOSMemory()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int(stats.HeapAlloc + stats.StackInuse)
 }
