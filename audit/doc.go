@@ -68,6 +68,9 @@
 //
 // That digests of input can be compared between two runs.
 //
+// That a server of package execserver has a log: it decides nothing and runs what its clients ask for. The log belongs to the host that
+// decides, which is the client's, and has what happened there, too.
+//
 // That two programs can write one log, or that a directory may be shared over a network: the lock is the local kernel's.
 //
 // That the log is safe from commands that are not confined: they can do what the host's user can.

@@ -54,7 +54,8 @@
 // The server keeps the newest MiB of each process's output, in at most 50,000 chunks of up to 64 KiB, until 30 s after the process has
 // ended and its streams have closed. For each session it keeps at most 1,024 ended processes and 64 MiB of their output. A process
 // waits for a client that reads slowly, and does not wait for one that is gone. A client that does not read a message or
-// does not answer a ping for 30 s is disconnected. Extensions change this. A client names the extensions that it wants in initialize:
+// does not answer a ping for 30 s is disconnected. The server writes no output to a disk: a runtime that is its client gets all of it, with
+// the extension flow, and keeps it where its own Options.Spool say. Extensions change this. A client names the extensions that it wants in initialize:
 //
 //	flow   nothing is dropped: a process waits while 4 MiB are unacknowledged, even if no client is connected, and an ended
 //	       process is kept until its last event is acknowledged

@@ -1,10 +1,12 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net/http/httptest"
 	"os"
@@ -50,11 +52,18 @@ func listening(t *testing.T, address string) *execserver.Listener {
 // sessionAt opens a session whose commands run on a server.
 func sessionAt(t *testing.T, address string, options execbus.SessionOptions) *execbus.Session {
 	t.Helper()
+	return sessionWith(t, address, execbus.Options{}, options)
+}
+
+// sessionWith does so in a runtime with options.
+func sessionWith(t *testing.T, address string, host execbus.Options, options execbus.SessionOptions) *execbus.Session {
+	t.Helper()
 	remote, err := Dial(t.Context(), address, Options{Token: "secret"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	runtime, err := execbus.Start(execbus.Options{Spawner: remote})
+	host.Spawner = remote
+	runtime, err := execbus.Start(host)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +122,43 @@ func TestASandboxIsEnforcedOnTheServer(t *testing.T) {
 				t.Errorf("%+v, %v", event, err)
 			}
 		})
+	}
+}
+
+// A server keeps the newest MiB, and drops nothing that its client has not got. So the client's files have all, to the byte.
+func TestAllOutputOfAServerIsInTheClientsFiles(t *testing.T) {
+	listener := listening(t, "ws://127.0.0.1:0")
+	dir := filepath.Join(t.TempDir(), "output")
+	session := sessionWith(t, listener.URL(), execbus.Options{Spool: execbus.SpoolOptions{Dir: dir}}, execbus.SessionOptions{Dir: "/"})
+	result, err := exec(t, session, messages.ExecCommand{Script: "seq 1000000 1600000; echo FAIL; seq 1600001 2200000"})
+	for err == nil && result.Running {
+		result, err = session.Poll(t.Context(), messages.Poll{Process: result.Process, NoTimeout: true})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rows, size = 600_001, 8 // before FAIL, and of each
+	found, err := session.Read(t.Context(), messages.ReadOutput{Process: result.Process, Grep: &messages.Grep{Pattern: "^FAIL"}})
+	if err != nil || len(found.Lines) != 1 || found.Missed != 0 || found.Lines[0].Offset != rows*size || found.Lines[0].Number != rows+1 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	want := bytes.NewBuffer(nil)
+	for n := 1_000_000; n <= 2_200_000; n++ {
+		if fmt.Fprintln(want, n); n == 1_600_000 {
+			want.WriteString("FAIL\n")
+		}
+	}
+	for at := int64(0); at < int64(want.Len()); {
+		page, err := session.Read(t.Context(), messages.ReadOutput{Process: result.Process, Offset: &at})
+		if err != nil || page.Missed != 0 || len(page.Chunks) == 0 {
+			t.Fatalf("at %d: %+v, %v", at, page, err)
+		}
+		for _, c := range page.Chunks {
+			if !bytes.HasPrefix(want.Bytes()[at:], c.Bytes) {
+				t.Fatalf("something else is at %d", at)
+			}
+			at += int64(len(c.Bytes))
+		}
 	}
 }
 
