@@ -212,7 +212,7 @@ func TestAPasswordThatIsTypedIsNowhere(t *testing.T) {
 	for _, e := range entries(t, rt, log) {
 		if e.is(messages.KindTerminalInteraction) {
 			inputs[e["mode"]]++
-			if e["mode"] == string(messages.InputSecret) && (e["digest"] != nil || e["length"] != float64(len(secret)+1)) {
+			if e["mode"] == string(messages.InputSecret) && e["digest"] != nil {
 				t.Errorf("the audit log has of a secret: %v", e)
 			}
 		}

@@ -44,7 +44,7 @@ func newXterm(t *testing.T) *xterm {
 		t.Skipf("skipped: node does not start: %v", err)
 	}
 	x := &xterm{t: t, requests: json.NewEncoder(input), answers: json.NewDecoder(bufio.NewReader(output))}
-	if _, err := fmt.Fprintln(input, `[{"Cols":1,"Rows":1,"Output":""}]`); err == nil {
+	if _, err = fmt.Fprintln(input, `[{"Cols":1,"Rows":1,"Output":""}]`); err == nil {
 		err = x.answers.Decode(new([]onXterm))
 	}
 	if err != nil {
