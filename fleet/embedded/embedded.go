@@ -81,7 +81,7 @@ func Start(options Options) (*Server, error) {
 			if err != nil {
 				return nil, fmt.Errorf("the certificate cannot be used: %w", err)
 			}
-			o.TLSConfig, o.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}, true
+			o.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 			o.TLSTimeout = readyTime.Seconds()
 		case options.Config == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()):
 			return nil, fmt.Errorf("%s can be reached from other machines, and without TLS they would read the token, with which anyone can run commands: "+

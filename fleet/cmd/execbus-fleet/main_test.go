@@ -256,7 +256,7 @@ func TestAPersonAtTheTerminalIsAsked(t *testing.T) {
 	out.find(t, `answered elsewhere, or withdrawn`)
 	endsWith(t, ended, 0)
 	_ = p.Close() // no end for other programs
-	if code, _, err := program(t, t.Context(), "ps"); code != 0 {
+	if code, _, err := program(t, t.Context(), "run", "--", "sleep", "0.5"); code != 0 {
 		t.Errorf("the fleet is gone with its console: %s", err)
 	}
 	leave()
