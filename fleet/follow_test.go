@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/execbus/execbus/messages"
@@ -91,5 +93,41 @@ func TestAServerThatDoesNotAnswerIsNoEnd(t *testing.T) {
 		}
 		cancel()
 		f.events, f.output = f.events.(*deaf).Stream, f.output.(*deaf).Stream
+	}
+}
+
+// A node that takes no further calls now has the output still: it is asked again, and nothing is a gap.
+func TestANodeThatIsBusyIsAskedAgain(t *testing.T) {
+	w := newWorld(t, Settings{})
+	nc, ctx := w.connect(), w.context()
+	f, err := join(ctx, nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, err := f.change(ctx, Place{Session: "s", State: StateHeld, Node: "n", Instance: "i", Epoch: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &held{n: &node{fleet: f}, place: place, stored: make(chan messages.ProcessID, 1), told: map[messages.ProcessID]bool{}}
+	if err := h.store(ctx, messages.OutputClosed{Origin: messages.Origin{Session: "s", Process: 7}, Total: 3}); err != nil {
+		t.Fatal(err)
+	}
+	page, err := json.Marshal(messages.OutputPage{Chunks: []messages.OutputChunk{{Stream: messages.StreamPTY, Seq: 1, Bytes: []byte("abc")}}, Total: 3, Ended: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	if _, err := nc.Subscribe(callSubject("s"), func(m *nats.Msg) {
+		if asked++; asked == 1 {
+			f.refuse(m, &messages.Error{Code: messages.ErrLimitReached})
+		} else {
+			f.reply(m, answer{Result: page})
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	output, gaps := followed(t, ctx, nc, &Session{fleet: f, place: place}, 7, 0)
+	if string(output) != "abc" || gaps != nil {
+		t.Errorf("%q, %v", output, gaps)
 	}
 }
