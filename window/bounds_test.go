@@ -219,6 +219,21 @@ func TestAClosedWindowWaitsForWhatIsBeingTaken(t *testing.T) {
 	}
 }
 
+// A plot of something that does nothing stays as it is, however many samples it has: a page with a thousand of them has nothing to draw.
+func TestAPlotOfNothingDoesNotChange(t *testing.T) {
+	say := func(v float64) string { return fmt.Sprint(v) }
+	var list []float64
+	first := plot("CPU", []float64{7}, 100, say)
+	for range samples {
+		if list = append(list, 7); plot("CPU", list, 100, say) != first {
+			t.Fatalf("%d samples: %s, and first %s", len(list), plot("CPU", list, 100, say), first)
+		}
+	}
+	if list[3] = 8; plot("CPU", list, 100, say) == first {
+		t.Error("it does not show what happens")
+	}
+}
+
 // hurried is a response that knows its deadlines.
 type hurried struct {
 	*httptest.ResponseRecorder

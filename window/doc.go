@@ -28,8 +28,11 @@
 // The page of a process has its screen, live. Package view makes it on the server, once for all who watch, from the process's log; each browser
 // gets the rows that have changed, at most 30 times a second, and fewer where more than 50 watch one process. A screen never holds up its
 // process: one that is more than 256 KiB behind begins again with the last 64 KiB, and says that it is approximate until the program clears
-// the screen. A process that is watched is in use: it is not ended to make room for another. All that is kept of the output can be read as
-// text or as bytes, searched by lines, and taken as a file.
+// the screen. A process that is watched is in use: it is not ended to make room for another. A program that asks meanwhile where its cursor
+// is gets the position on this screen, once: see Session.PlaceCursor. All that is kept of the output, in memory and in a spool, can be read as
+// text or as bytes, searched by lines, and taken as a file, and so can the recording, if there is one. The page also has the programs that the
+// tree has executed, where the session sees them, and connections to hosts. The difference of a patch is in its question, and in the time line
+// of its session when it was applied: the last 16 of a session, 16 KiB each.
 //
 // # What people can do
 //
@@ -72,11 +75,13 @@
 //	time lines                     256 sessions
 //	a browser that reads nothing   is left after 10 s, and one that answers nothing, after 40 s
 //
-// # What it does not do yet
+// # What it does not do
 //
-// It shows neither the executions below a command nor the difference of a patch that was applied; a question about a patch shows its difference.
-// It has no recordings to take. Programs that ask their terminal something get the fixed answers of package ptyio, also while somebody watches. There
-// is no window for "execbus serve", which has no sessions.
+// There is no window for "execbus serve". An exec-server has no sessions of a runtime: nobody there decides, asks, grants or records, it knows
+// no directory of commands, time line or keyboard, and keeps the newest MiB of a process's output until 30 s after its end. A window over it
+// could show commands, states and screens, and would need a second way to list, read and follow processes. The program that uses the server has
+// all of it already: open the window there, and it shows the server's processes. What these ask their terminal is answered by the server,
+// always with the top left.
 //
 // # What you must not assume
 //

@@ -91,8 +91,12 @@ func plot(what string, list []float64, full float64, say func(float64) string) t
 	}
 	top := max(full, slices.Max(list), 1e-9)
 	var points strings.Builder
-	for i, v := range list {
-		fmt.Fprintf(&points, "%d,%.0f ", (samples-len(list)+i)*plotWidth/(samples-1), plotHeight*(1-v/top))
+	if slices.Min(list) == slices.Max(list) { // what does nothing looks the same each time, and is not sent again
+		fmt.Fprintf(&points, "0,%.0f %d,%.0f", plotHeight*(1-list[0]/top), plotWidth, plotHeight*(1-list[0]/top))
+	} else {
+		for i, v := range list {
+			fmt.Fprintf(&points, "%d,%.0f ", (samples-len(list)+i)*plotWidth/(samples-1), plotHeight*(1-v/top))
+		}
 	}
 	return template.HTML(fmt.Sprintf(`<svg class="plot" viewBox="-1 -1 %d %d" role="img" aria-label="%s"><polyline points="%s"/></svg> <span>%s</span>`,
 		plotWidth+2, plotHeight+2, what, strings.TrimSpace(points.String()), say(list[len(list)-1])))

@@ -3,6 +3,8 @@
 //
 //	go test ./...                        # says which tests were skipped, and why
 //	WINDOW_PICTURES=/tmp/pictures go test ./...   # also writes a picture of each state to look at
+//	WINDOW_AXE=/…/axe-core/axe.min.js go test ./...   # also looks for faults of access, where axe-core is installed
+//	WINDOW_PROCESSES=1000 go test -v -run Hundred ./...   # an overview of more processes
 //
 // # What you must not assume
 //

@@ -338,7 +338,7 @@ func (p *tab) axe(what string) {
 			HTML string `json:"html"`
 		} `json:"nodes"`
 	}
-	evaluate[int](p, "Promise.all([axe.run({exclude: ['#screen']}), axe.run(document, {rules: {'color-contrast': {enabled: false}}})]).then(([a, b]) => ({violations: [...a.violations, ...b.violations]})).then(r => { window.faults = r.violations }, e => { window.faults = [{id: String(e), impact: 'serious'}] });0")
+	evaluate[int](p, "axe.run({exclude: ['#screen']}).then(a => axe.run(document, {rules: {'color-contrast': {enabled: false}}}).then(b => ({violations: [...a.violations, ...b.violations]}))).then(r => { window.faults = r.violations }, e => { window.faults = [{id: String(e), impact: 'serious'}] });0")
 	p.until("axe-core is done", func() bool { return evaluate[bool](p, "!!window.faults") })
 	for _, f := range evaluate[[]fault](p, "window.faults") {
 		if f.Impact == "serious" || f.Impact == "critical" {
