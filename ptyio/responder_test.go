@@ -150,6 +150,7 @@ func TestThePositionIsThatOfWhoSeesTheScreen(t *testing.T) {
 	if !waits(r) {
 		t.Fatal("an answer came before the one before it")
 	}
+	r.place([]messages.CursorPosition{{Offset: 9, Row: 9, Col: 9}, {Offset: 13, Row: 9, Col: 9}}) // no position was asked there, and one is said
 	r.place([]messages.CursorPosition{{Offset: 6, Row: 2, Col: 3}})
 	r.place([]messages.CursorPosition{{Offset: 6, Row: 9, Col: 9}, {Offset: 13, Row: 9, Col: 9}}) // it is answered
 	reads(t, slave, "\x1b[2;3R\x1b[?1;2c\x1b[4;5R")
