@@ -32,8 +32,9 @@ const patience = 30 * time.Second
 // tag is a variable that every child of these tests inherits and nobody else has.
 const tag = "EXECBUS_DOOR_TESTS"
 
-// noHome has no start files for login shells. A user's own can be slow, say something, and get in one another's way.
-const noHome = "/does/not/exist"
+// noHome has no start files for login shells, and nobody can make it, root included. A user's own can be slow, say something, and get in one
+// another's way.
+const noHome = "/proc/does/not/exist"
 
 func TestMain(m *testing.M) {
 	for name, value := range map[string]string{tag: strconv.Itoa(os.Getpid()), "HOME": noHome} {

@@ -148,7 +148,7 @@ var spawners = map[bool]ptyio.Spawner{}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Setenv("HOME", "/does/not/exist") // the user's start files for login shells can be slow, say something, and get in one another's way
+	os.Setenv("HOME", "/proc/does/not/exist") // the user's start files for login shells can be slow, say something, and get in one another's way
 	code := m.Run()
 	for _, spawner := range spawners {
 		if err := spawner.(unclosed).Spawner.Close(); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	os.Setenv("HOME", "/does/not/exist") // the user's start files for login shells can be slow, say something, and get in one another's way
+	os.Setenv("HOME", "/proc/does/not/exist") // the user's start files for login shells can be slow, say something, and get in one another's way
 	goleak.VerifyTestMain(m)
 }
 

@@ -27,7 +27,12 @@ import (
 const patience = time.Minute
 
 func TestMain(m *testing.M) {
-	os.Setenv("HOME", "/does/not/exist")
+	os.Setenv("HOME", "/proc/does/not/exist")
+	dir, err := os.MkdirTemp("", "window-")
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("XDG_STATE_HOME", dir)
 	goleak.VerifyTestMain(tidy{m})
 }
 
@@ -41,6 +46,10 @@ func (m tidy) Run() int {
 		return 1
 	}
 	http.DefaultClient.CloseIdleConnections()
+	if err := os.RemoveAll(os.Getenv("XDG_STATE_HOME")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return code
 }
 

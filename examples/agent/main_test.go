@@ -33,7 +33,7 @@ func (s *screen) String() string {
 
 // A login shell reads the start files of its user, which can be slow, say something, and get in one another's way.
 func TestMain(m *testing.M) {
-	os.Setenv("HOME", "/does/not/exist")
+	os.Setenv("HOME", "/proc/does/not/exist")
 	os.Exit(m.Run())
 }
 
