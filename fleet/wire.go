@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -123,21 +124,33 @@ func join(ctx context.Context, nc *nats.Conn) (*fleet, error) {
 	f := &fleet{nc: nc, js: js}
 	ctx, cancel := context.WithTimeout(ctx, booksTime)
 	defer cancel()
-	for name, bucket := range map[string]*jetstream.KeyValue{nodesBucket: &f.nodes, placeBucket: &f.place, askBucket: &f.ask} {
-		if *bucket, err = js.KeyValue(ctx, name); err != nil {
+	look := []func() error{
+		func() (err error) {
+			if f.nodes, err = js.KeyValue(ctx, nodesBucket); err != nil {
+				return err
+			}
+			status, err := f.nodes.Status(ctx)
+			if err == nil {
+				f.lease = or(status.TTL(), DefaultLease)
+			}
+			return err
+		},
+		func() (err error) { f.place, err = js.KeyValue(ctx, placeBucket); return err },
+		func() (err error) { f.ask, err = js.KeyValue(ctx, askBucket); return err },
+		func() (err error) { f.events, err = js.Stream(ctx, eventStream); return err },
+		func() (err error) { f.output, err = js.Stream(ctx, outputStream); return err },
+	}
+	errs := make([]error, len(look))
+	var all sync.WaitGroup
+	for i := range look { // at once: each is a request to the server
+		all.Go(func() { errs[i] = look[i]() })
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
 			return nil, f.missing(err)
 		}
 	}
-	for name, stream := range map[string]*jetstream.Stream{eventStream: &f.events, outputStream: &f.output} {
-		if *stream, err = js.Stream(ctx, name); err != nil {
-			return nil, f.missing(err)
-		}
-	}
-	status, err := f.nodes.Status(ctx)
-	if err != nil {
-		return nil, failed("join the fleet", err)
-	}
-	f.lease = or(status.TTL(), DefaultLease)
 	return f, nil
 }
 

@@ -299,10 +299,13 @@ func decide(flags *flag.FlagSet) func(context.Context, *job) error {
 
 func answer(ctx context.Context, nc *nats.Conn, session messages.SessionID, question messages.QuestionID, word string) error {
 	s, err := fleet.Attach(ctx, nc, session)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.Decide(ctx, messages.Decide{Question: question, Decision: messages.Decision{Kind: decisions[word]}})
 	}
-	return s.Decide(ctx, messages.Decide{Question: question, Decision: messages.Decision{Kind: decisions[word]}})
+	if errors.Is(err, messages.ErrClosed) {
+		return fmt.Errorf("the session %s has ended, and nothing waits for the answer any more", session)
+	}
+	return err
 }
 
 func drain(flags *flag.FlagSet) func(context.Context, *job) error {
