@@ -14,6 +14,7 @@ import (
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
 	"github.com/execbus/execbus/bus"
+	"github.com/execbus/execbus/internal/label"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
@@ -122,11 +123,11 @@ func TestRecordsAreForgottenAfterTheirAge(t *testing.T) {
 }
 
 func TestLongTextsAreClipped(t *testing.T) {
-	long := strings.Repeat("ä", shared.MaxLabel)
-	if got := shared.Clip(long); len(got) > shared.MaxLabel+len("…") || !strings.HasPrefix(long, strings.TrimSuffix(got, "…")) || !utf8.ValidString(got) {
+	long := strings.Repeat("ä", label.Most)
+	if got := label.Clip(long); len(got) > label.Most+len("…") || !strings.HasPrefix(long, strings.TrimSuffix(got, "…")) || !utf8.ValidString(got) {
 		t.Errorf("%d bytes: %.20q…", len(got), got)
 	}
-	if got := shared.Clip("short"); got != "short" {
+	if got := label.Clip("short"); got != "short" {
 		t.Errorf("%q", got)
 	}
 }

@@ -176,6 +176,9 @@ func (c *connection) begin(message wire.Message) (result any, later later, err e
 	return begin(c, message.Params)
 }
 
+// maxClientName bounds what is kept of a client's name, in bytes.
+const maxClientName = 64
+
 // initialize opens or resumes a session.
 func (c *connection) initialize(raw json.RawMessage) (later, error) {
 	if c.session != nil {
@@ -189,7 +192,7 @@ func (c *connection) initialize(raw json.RawMessage) (later, error) {
 	if params.ResumeSessionID != nil {
 		c.session, err = c.server.resume(c, *params.ResumeSessionID)
 	} else {
-		c.session, err = c.server.open(c, supported(params.Extensions))
+		c.session, err = c.server.open(c, strings.ToValidUTF8(params.ClientName[:min(len(params.ClientName), maxClientName)], ""), supported(params.Extensions))
 	}
 	if err != nil {
 		return nil, err

@@ -83,6 +83,12 @@
 // allows no more than its own: if it is the same, or read-only without sockets and further permissions. Others are refused, because
 // confined commands can replace directories by links, so roots cannot be compared by their paths.
 //
+// # People on the server's machine
+//
+// [Server.Sessions] are the sessions for people who look after the machine: "execbus serve --window" shows them. They see commands, states and
+// output, can send signals and can end processes; clients are told of these ends as of others. They have no part in the flow of output, and
+// do not get the ids of sessions, with which a client could be replaced. A process whose start has failed is not seen.
+//
 // # Errors
 //
 // The server answers with the id -1 if a message is not JSON, has a name twice, has more than 262,144 values or more than 128 levels,

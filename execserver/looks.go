@@ -55,21 +55,26 @@ func look[T any](c *connection, id string, asked int, question func(ptyio.Inquir
 		return nil, errNotObserved
 	}
 	return func(ctx context.Context) (any, error) {
-		ctx, cancel := context.WithTimeout(ctx, c.server.options.patience.look)
-		defer cancel()
-		token := p.asked[asked]
-		select {
-		case token <- struct{}{}:
-		case <-ctx.Done():
-			return nil, errNotAnswered
-		}
-		found, err := hostcode.Call[T]{Who: "the server's spawner", Do: func(context.Context) (T, error) {
-			defer func() { <-token }()
-			return question(inquirer)
-		}}.Wait(ctx)
+		found, err := inquire(ctx, p, inquirer, asked, question)
 		if err != nil {
 			return nil, err
 		}
 		return answer(p, found), nil
 	}, nil
+}
+
+// inquire puts a question to the child of a process, and waits for the answer.
+func inquire[T any](ctx context.Context, p *process, inquirer ptyio.Inquirer, asked int, question func(ptyio.Inquirer) (T, error)) (found T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.session.server.options.patience.look)
+	defer cancel()
+	token := p.asked[asked]
+	select {
+	case token <- struct{}{}:
+	case <-ctx.Done():
+		return found, errNotAnswered
+	}
+	return hostcode.Call[T]{Who: "the server's spawner", Do: func(context.Context) (T, error) {
+		defer func() { <-token }()
+		return question(inquirer)
+	}}.Wait(ctx)
 }

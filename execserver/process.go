@@ -42,7 +42,8 @@ type process struct {
 	// mu guards the rest. Output arrives in calls that must not block, and a sender and any number of long polls read it. A message
 	// to each reader would need a queue with a bound of its own.
 	mu         sync.Mutex
-	child      ptyio.Child // nil while it starts
+	about      messages.ProcessInfo // what people are told about it, and does not follow from the rest
+	child      ptyio.Child          // nil while it starts
 	enforced   *messages.Enforcement
 	running    bool // the start has succeeded
 	unanswered bool // its client has no answer to the start yet
@@ -57,6 +58,8 @@ type process struct {
 	writes     writeIDs
 	closing    bool // the client has closed the input, a pipe
 	ending     *ptyio.Exited
+	lasted     time.Duration      // the leader
+	ended      bool               // it was terminated: by its client, or by a person here
 	exited     *wire.ExitedParams // process/exited is in the record
 	drained    bool               // all output of the leader has come
 	told       bool               // process/drained is in the record
@@ -78,7 +81,7 @@ func (p *process) receive(event ptyio.Event) {
 	case ptyio.Spawned:
 		p.child, p.enforced = e.Child, e.Enforced
 	case ptyio.Exited:
-		p.ending = &e
+		p.ending, p.lasted = &e, time.Since(p.about.Began)
 	case ptyio.Background:
 		p.mark(wire.ProcessBackground, wire.BackgroundParams{ProcessID: p.id, Seq: p.past.next(), Count: e.Count})
 	case ptyio.Drained:
@@ -95,6 +98,7 @@ func (p *process) receive(event ptyio.Event) {
 	}
 	p.wake()
 	p.mu.Unlock()
+	p.session.server.changed()
 	if over {
 		p.session.server.running.Done()
 	}
@@ -435,16 +439,22 @@ func terminate(c *connection, params wire.TerminateParams) (any, error) {
 	if params.GraceMs != nil {
 		grace = time.Duration(*params.GraceMs) * time.Millisecond
 	}
+	return wire.TerminateResult{Running: p.terminate(grace)}, nil
+}
+
+// terminate begins to end the process with its tree, and reports whether its exit was not recorded before.
+func (p *process) terminate(grace time.Duration) bool {
 	p.mu.Lock()
 	child, running, exited := p.child, p.running, p.exited != nil
 	p.stopped = p.stopped || !running
+	p.ended = p.ended || p.ending == nil
 	p.mu.Unlock()
 	if !running {
 		p.cancel()
 	} else {
 		child.EndTree(grace) // background children may live
 	}
-	return wire.TerminateResult{Running: !exited}, nil
+	return !exited
 }
 
 // resize changes the size of a terminal.
@@ -455,7 +465,15 @@ func resize(p *process, params wire.ResizeParams) (any, later, error) {
 	p.mu.Lock()
 	child := p.child
 	p.mu.Unlock()
-	return wire.Empty{}, nil, child.Resize(messages.Size{Rows: params.Size.Rows, Cols: params.Size.Cols})
+	size := messages.Size{Rows: params.Size.Rows, Cols: params.Size.Cols}
+	err := child.Resize(size)
+	if err == nil {
+		p.mu.Lock()
+		p.about.Size = size
+		p.mu.Unlock()
+		p.session.server.changed()
+	}
+	return wire.Empty{}, nil, err
 }
 
 // defaultPatience is how long a process may take to accept input if the client does not say.

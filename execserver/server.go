@@ -30,6 +30,8 @@ type Server struct {
 	// mu guards the rest. Connections take it when they begin, start a process or end a session.
 	mu       sync.Mutex
 	sessions map[string]*session
+	opened   int           // sessions so far
+	news     chan struct{} // closed when a session or a process begins or ends; nil if nobody follows
 	closed   bool
 }
 
@@ -103,7 +105,7 @@ func (s *Server) enter() bool {
 var errServerClosed = &messages.Error{Code: messages.ErrClosed, Op: "serve", Detail: "the server is closed"}
 
 // open makes a session for a connection.
-func (s *Server) open(c *connection, extensions []wire.Extension) (*session, error) {
+func (s *Server) open(c *connection, client string, extensions []wire.Extension) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -112,10 +114,13 @@ func (s *Server) open(c *connection, extensions []wire.Extension) (*session, err
 	case len(s.sessions) >= s.options.MaxSessions:
 		return nil, wire.Refuse(wire.Internal, "the server has reached its limit of %d sessions; try again later", s.options.MaxSessions)
 	}
-	one := &session{server: s, id: uuid.NewString(), extensions: extensions, conn: c, processes: map[string]*process{},
+	s.opened++
+	one := &session{server: s, id: uuid.NewString(), number: s.opened, client: client, extensions: extensions, conn: c, processes: map[string]*process{},
+		numbered:   map[messages.ProcessID]*process{},
 		enclosures: map[string]ptyio.Enclosure{}, files: map[string]*os.File{}}
 	one.ctx, one.stop = context.WithCancel(s.ctx)
 	s.sessions[one.id] = one
+	s.notice()
 	return one, nil
 }
 
@@ -146,6 +151,7 @@ func (s *Server) forget(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, id)
+	s.notice()
 }
 
 // Defaults of Options.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 )
 
@@ -22,6 +23,8 @@ const (
 type session struct {
 	server     *Server
 	id         string
+	number     int              // people know it by that: who knows the id can take the session
+	client     string           // the name that its client has given itself
 	extensions []wire.Extension // that the client has asked for
 	ctx        context.Context  // ends with the session
 	stop       context.CancelFunc
@@ -32,9 +35,11 @@ type session struct {
 	expiry     *time.Timer // of a detached session
 	ended      bool
 	processes  map[string]*process // by the client's ids
-	living     int                 // processes that are not over
-	closed     []*process          // those that are over and may be forgotten, the oldest first
-	kept       int                 // bytes of output of the closed ones
+	numbered   map[messages.ProcessID]*process
+	started    int        // processes so far
+	living     int        // processes that are not over
+	closed     []*process // those that are over and may be forgotten, the oldest first
+	kept       int        // bytes of output of the closed ones
 	enclosures map[string]ptyio.Enclosure
 	files      map[string]*os.File // open, by the client's handles
 }
@@ -127,7 +132,7 @@ func (s *session) endIf(condition func() bool) {
 		s.expiry.Stop()
 	}
 	processes, enclosures, files := s.list(), s.enclosures, s.files
-	s.processes, s.enclosures, s.files, s.closed = nil, nil, nil, nil
+	s.processes, s.numbered, s.enclosures, s.files, s.closed = nil, nil, nil, nil, nil
 	s.mu.Unlock()
 	s.stop()
 	for _, p := range processes {
@@ -157,6 +162,9 @@ func (s *session) reserve(p *process) error {
 		return wire.Refuse(wire.Internal, "the session has %d processes that live or whose ends are not acknowledged, which is the limit; acknowledge some ends", 2*most)
 	}
 	s.processes[p.id] = p
+	p.about.Process = firstNumber + messages.ProcessID(s.started)
+	s.numbered[p.about.Process] = p
+	s.started++
 	s.living++
 	return nil
 }
@@ -167,6 +175,7 @@ func (s *session) unlist(p *process) {
 	defer s.mu.Unlock()
 	if s.processes[p.id] == p {
 		delete(s.processes, p.id)
+		delete(s.numbered, p.about.Process)
 	}
 }
 
@@ -202,8 +211,9 @@ func (s *session) retire(p *process) {
 // forget forgets a closed process.
 func (s *session) forget(p *process) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.drop(p)
+	s.mu.Unlock()
+	s.server.changed()
 }
 
 // drop is called with the lock.
@@ -213,6 +223,7 @@ func (s *session) drop(p *process) {
 		s.kept -= p.past.kept
 		if s.processes[p.id] == p { // otherwise it was unlisted
 			delete(s.processes, p.id)
+			delete(s.numbered, p.about.Process)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/internal/label"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/patch/writer"
 	"github.com/execbus/execbus/ptyio"
@@ -37,6 +38,13 @@ func start(c *connection, params wire.StartParams) (later, error) {
 	ctx, cancel := context.WithCancel(c.session.ctx)
 	p := &process{id: params.ProcessID, session: c.session, tty: params.TTY, stdin: params.TTY || params.PipeStdin, cancel: cancel,
 		started: make(chan struct{}), unanswered: true, asked: [questions]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
+	p.about = messages.ProcessInfo{Call: messages.CallID(p.id), Owner: c.session.client, Label: label.Of("", params.Argv), Dir: dir, TTY: p.tty, Began: time.Now()}
+	if params.Size != nil {
+		p.about.Size = messages.Size{Rows: params.Size.Rows, Cols: params.Size.Cols}
+	}
+	if params.Limits != nil {
+		p.about.Limits = *params.Limits
+	}
 	p.past.room = wire.RetainedBytes
 	if c.session.has(wire.ExtensionFlow) {
 		p.past.room = wire.FlowBytes

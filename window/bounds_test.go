@@ -66,7 +66,7 @@ func TestALookThatFailsKeepsWhatWasSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSampler(&Window{runtime: rt, access: newAccess(Options{})})
+	s := newSampler(&Window{source: hosted{rt}, access: newAccess(Options{})})
 	ctx, end := context.WithCancel(t.Context())
 	end()
 	next, _ := s.look(ctx, &look{processes: []*process{{key: key{session.ID(), 1000}}, {key: key{"closed", 1000}}}})
@@ -178,6 +178,27 @@ func TestABrowserThatAnswersNothingIsLeft(t *testing.T) {
 	silent := open() // nobody reads, so nobody answers
 	left()
 	_ = silent.CloseNow()
+}
+
+// The answer to an action that takes something is waited for, also while the window is closed. The end of a process is not.
+func TestWhatIsUnderWayIsFinished(t *testing.T) {
+	w := &Window{}
+	w.ctx, w.close = context.WithCancel(t.Context())
+	actions := map[string]context.Context{}
+	for _, do := range []string{"take", "type", "decide", "terminate"} {
+		ctx, cancel := w.during(action{Do: do})
+		defer cancel()
+		if _, bounded := ctx.Deadline(); !bounded || ctx.Err() != nil {
+			t.Errorf("%s: %v", do, ctx.Err())
+		}
+		actions[do] = ctx
+	}
+	w.close()
+	for do, ctx := range actions {
+		if cancelled := ctx.Err() != nil; cancelled != (do == "terminate") {
+			t.Errorf("%s: %v", do, ctx.Err())
+		}
+	}
 }
 
 // What an action that goes on takes is given back when its window is closed meanwhile.

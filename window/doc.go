@@ -11,8 +11,8 @@
 //	}
 //	fmt.Println(w.Link(base)) // good for one browser
 //
-// "execbus mcp --window ADDRESS" and ":window" in the demo do this. The page is made on the server, with one script and one style of its own;
-// it loads nothing from elsewhere, and works by keyboard alone, without colours, and on the width of a telephone.
+// "execbus mcp --window ADDRESS" and ":window" in the demo do this. "execbus serve --window ADDRESS" shows what an exec-server runs: see below.
+// The page is made on the server, with one script and one style of its own; it loads nothing from elsewhere, and works by keyboard alone, without colours, and on the width of a telephone.
 //
 // # What it shows
 //
@@ -75,13 +75,13 @@
 //	time lines                     256 sessions
 //	a browser that reads nothing   is left after 10 s, and one that answers nothing, after 40 s
 //
-// # What it does not do
+// # Other sources
 //
-// There is no window for "execbus serve". An exec-server has no sessions of a runtime: nobody there decides, asks, grants or records, it knows
-// no directory of commands, time line or keyboard, and keeps the newest MiB of a process's output until 30 s after its end. A window over it
-// could show commands, states and screens, and would need a second way to list, read and follow processes. The program that uses the server has
-// all of it already: open the window there, and it shows the server's processes. What these ask their terminal is answered by the server,
-// always with the top left.
+// [Of] makes the window of a [Source] that is no runtime, such as an exec-server: the sessions of its clients, their processes, with what each
+// waits for and uses, the live screens, the output that is kept, and buttons for signals and the end. Nobody there decides, asks or records, and the
+// input is the client's: such a window has no questions, approvals, time lines, keyboards, searches in output, executions and recordings, and
+// its pages do not mention them. What a process asks its terminal is answered as without a window. A client that is a runtime can have a
+// window of its own, with all of this.
 //
 // # What you must not assume
 //

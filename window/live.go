@@ -199,6 +199,9 @@ func (c *connection) send(ctx context.Context) error {
 			var l *look
 			if l, looked = c.w.sampler.now(); l != latest {
 				latest = l
+				if screen != nil && screen.own == nil { // nothing else tells of its size
+					l.resize(screen)
+				}
 				b := c.state(l)
 				if change := b.difference(sent); change != nil {
 					if err := c.write(ctx, map[string]any{"blocks": change}); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/view"
 )
 
 // pageBytes is how much output a page of it shows, and maxHits how many lines a search finds at once.
@@ -30,7 +31,7 @@ type outputPage struct {
 // output shows kept output of a process, from its log and its spool: as text, as bytes, the lines that match, or all of it as a file.
 func (w *Window) output(response http.ResponseWriter, r *http.Request, k key, info messages.ProcessInfo) {
 	query := r.URL.Query()
-	page := outputPage{processPage: processPage{Base: w.access.path, Key: k, Info: info}, View: query.Get("view"), Query: query.Get("q")}
+	page := outputPage{processPage: processPage{Base: w.access.path, Key: k, Info: info, Hosted: w.runtime() != nil}, View: query.Get("view"), Query: query.Get("q")}
 	page.From, _ = strconv.ParseInt(query.Get("from"), 10, 64)
 	page.From = max(page.From, 0)
 	switch page.View {
@@ -58,6 +59,8 @@ func (w *Window) fill(page *outputPage, r *http.Request) error {
 	}
 	read := messages.ReadOutput{Process: page.Key.Process, Offset: &page.From, SkipLost: true}
 	switch {
+	case !page.Hosted:
+		page.Query, read.Max = "", pageBytes
 	case page.Query != "":
 		read.Grep = &messages.Grep{Pattern: page.Query, Matches: maxHits}
 	case page.View == "text":
@@ -73,12 +76,17 @@ func (w *Window) fill(page *outputPage, r *http.Request) error {
 	if page.Query == "" {
 		page.Next = page.From + got.Missed
 		var bytes strings.Builder
+		var all []byte
 		for _, chunk := range got.Chunks {
 			page.Next = chunk.Offset + int64(len(chunk.Bytes))
 			bytes.WriteString(inBytes(chunk))
+			all = append(all, chunk.Bytes...)
 		}
-		if page.Text = bytes.String(); got.Shown != nil && page.View == "text" {
+		switch page.Text = bytes.String(); {
+		case page.View == "text" && got.Shown != nil:
 			page.Text = got.Shown.Text
+		case page.View == "text":
+			page.Text = string(view.TextOf(all, page.Info.Size))
 		}
 	}
 	page.More = page.Next < page.Size && page.Next > page.From
@@ -136,7 +144,12 @@ func (w *Window) recording(response http.ResponseWriter, k key) {
 		http.Error(response, err.Error(), http.StatusNotFound)
 		return
 	}
-	file, err := os.Open(session.Recording(k.Process)) // the name is the recorder's, and no part of it is the browser's
+	recorded := own(session)
+	if recorded == nil {
+		http.Error(response, "nothing is recorded here", http.StatusNotFound)
+		return
+	}
+	file, err := os.Open(recorded.Recording(k.Process)) // the name is the recorder's, and no part of it is the browser's
 	if err != nil {
 		http.Error(response, "this process has no recording", http.StatusNotFound)
 		return

@@ -204,9 +204,9 @@ func (w *Window) facts(l *look, k key, since time.Time, reader bool) blocks {
 		if p.key == k {
 			data := struct {
 				row
-				Info         messages.ProcessInfo
-				Mine, Reader bool
-			}{p.row, p.info, p.info.Keyboard != nil && p.info.Keyboard.Since.Equal(since), reader}
+				Info                 messages.ProcessInfo
+				Mine, Reader, Hosted bool
+			}{p.row, p.info, p.info.Keyboard != nil && p.info.Keyboard.Since.Equal(since), reader, w.runtime() != nil}
 			b["tools"], b["facts"] = []block{{"tools-" + p.row.ID, execute("tools", data)}}, []block{{"facts-" + p.row.ID, execute("facts", data)}}
 		}
 	}
@@ -215,8 +215,8 @@ func (w *Window) facts(l *look, k key, since time.Time, reader bool) blocks {
 
 // executions are the programs that the tree of a process has executed, and the executions that were refused.
 func (w *Window) executions(k key) []block {
-	session, err := w.session(k.Session)
-	if err != nil {
+	session := own(w.source.Session(k.Session))
+	if session == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, lookTime)

@@ -159,7 +159,7 @@ func (s *sampler) look(ctx context.Context, before *look) (next *look, busy bool
 		past[p.key] = p
 	}
 	next = &look{}
-	open := s.w.runtime.Sessions()
+	open := s.w.source.Sessions()
 	leaders := map[int]bool{}
 	for _, session := range open {
 		seen := sessionLook{ID: session.ID()}
@@ -197,8 +197,10 @@ func (s *sampler) look(ctx context.Context, before *look) (next *look, busy bool
 			}
 			next.processes = append(next.processes, p)
 		}
-		seen.Questions, _ = session.Questions(ctx) // a session that has just ended has none
-		seen.Grants, _ = session.Grants(ctx)
+		if asks := own(session); asks != nil {
+			seen.Questions, _ = asks.Questions(ctx) // a session that has just ended has none
+			seen.Grants, _ = asks.Grants(ctx)
+		}
 		busy = busy || len(seen.Questions) > 0
 		next.sessions = append(next.sessions, seen)
 	}
@@ -230,7 +232,7 @@ func (s *sampler) sample(ctx context.Context, p *process, found map[int]usage) {
 	now, old := time.Now(), p.past
 	used, known := found[p.info.PID]
 	total := old.output
-	if session := s.w.runtime.Session(p.Session); session != nil {
+	if session := s.w.source.Session(p.Session); session != nil {
 		if page, err := session.Read(ctx, messages.ReadOutput{Process: p.Process, Tail: 1, Max: 1}); err == nil {
 			total = page.Total
 		}

@@ -41,7 +41,8 @@ type picture struct {
 // feed is the live screen of a process, for all who watch it. It reads as any reader does: the process never waits for it.
 type feed struct {
 	key     key
-	session *execbus.Session
+	session Session
+	own     *execbus.Session // the same; nil if it is not a runtime's
 	end     context.CancelFunc
 
 	// The lock is held to replace or read these: the screen, its resizes and those who watch it are in goroutines of their own.
@@ -54,16 +55,18 @@ type feed struct {
 }
 
 // watch joins those who watch a process.
-func (w *Window) watch(k key, s *execbus.Session, size messages.Size) *feed {
+func (w *Window) watch(k key, s Session, size messages.Size) *feed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.feeds[k]
 	if f == nil {
 		ctx, end := context.WithCancel(w.ctx)
-		f = &feed{key: k, session: s, end: end, latest: &picture{size: size.OrDefault()}, changed: make(chan struct{}), size: size.OrDefault(), wake: func() {}}
+		f = &feed{key: k, session: s, own: own(s), end: end, latest: &picture{size: size.OrDefault()}, changed: make(chan struct{}), size: size.OrDefault(), wake: func() {}}
 		w.feeds[k] = f
 		w.work.Go(func() { f.run(ctx) })
-		w.work.Go(func() { f.follow(ctx, w) })
+		if f.own != nil {
+			w.work.Go(func() { f.follow(ctx, w) })
+		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,7 +95,7 @@ func (f *feed) now() (*picture, <-chan struct{}) {
 
 // follow notes new sizes of the terminal.
 func (f *feed) follow(ctx context.Context, w *Window) {
-	events, err := f.session.Events(execbus.Watch{Name: "window screen", Kinds: []messages.EventKind{messages.KindTerminalResized}, Processes: []messages.ProcessID{f.key.Process}})
+	events, err := f.own.Events(execbus.Watch{Name: "window screen", Kinds: []messages.EventKind{messages.KindTerminalResized}, Processes: []messages.ProcessID{f.key.Process}})
 	if err != nil {
 		return
 	}
@@ -119,16 +122,27 @@ func (f *feed) resize(size messages.Size) {
 	}
 }
 
+// resize gives a screen the size that its terminal had at this look.
+func (l *look) resize(f *feed) {
+	for _, p := range l.processes {
+		if p.key == f.key {
+			f.resize(p.info.Size)
+		}
+	}
+}
+
 // run draws until nobody watches any more, or no more output can come.
 func (f *feed) run(ctx context.Context) {
 	d := &drawing{screen: view.NewScreen(f.latest.size), size: f.latest.size}
-	// What programs ask is answered from this screen meanwhile. It is no fault that a process which has ended asks nothing.
-	_ = f.session.WatchTerminal(ctx, messages.WatchTerminal{Process: f.key.Process})
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), actTime)
-		defer cancel()
-		_ = f.session.WatchTerminal(ctx, messages.WatchTerminal{Process: f.key.Process, Over: true})
-	}()
+	if f.own != nil {
+		// What programs ask is answered from this screen meanwhile. It is no fault that a process which has ended asks nothing.
+		_ = f.own.WatchTerminal(ctx, messages.WatchTerminal{Process: f.key.Process})
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.Background(), actTime)
+			defer cancel()
+			_ = f.own.WatchTerminal(ctx, messages.WatchTerminal{Process: f.key.Process, Over: true})
+		}()
+	}
 	for began := false; ; {
 		wait := readWait
 		if d.drawn.IsZero() { // what there is now is shown at once, also if that is nothing
@@ -147,8 +161,8 @@ func (f *feed) run(ctx context.Context) {
 			began = true
 			continue
 		default:
-			if places := d.write(page); len(places) > 0 {
-				_ = f.session.PlaceCursor(ctx, messages.PlaceCursor{Process: f.key.Process, Positions: places}) // it may have ended
+			if places := d.write(page); len(places) > 0 && f.own != nil {
+				_ = f.own.PlaceCursor(ctx, messages.PlaceCursor{Process: f.key.Process, Positions: places}) // it may have ended
 			}
 			began = false
 		}

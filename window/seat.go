@@ -56,8 +56,8 @@ func (w *Window) sit(k seatKey, reader bool) *seat {
 	if s.connected++; s.leaving != nil {
 		s.leaving.Stop()
 	}
-	if w.listening == nil && w.ctx.Err() == nil {
-		w.listen()
+	if rt := w.runtime(); w.listening == nil && rt != nil && w.ctx.Err() == nil {
+		w.listen(rt)
 	}
 	return s
 }
@@ -122,10 +122,10 @@ func (w *Window) attended() bool {
 }
 
 // listen makes questions be put that would otherwise be rejected, because nobody could answer. It is called with the lock.
-func (w *Window) listen() {
+func (w *Window) listen(rt *execbus.Runtime) {
 	ctx, stop := context.WithCancel(w.ctx)
 	watch := execbus.Watch{Name: "window questions", Kinds: []messages.EventKind{messages.KindApprovalRequested}}
-	events, err := w.runtime.Events(watch)
+	events, err := rt.Events(watch)
 	if err != nil {
 		stop()
 		return // the runtime has ended
@@ -143,7 +143,7 @@ func (w *Window) listen() {
 			if !errors.Is(err, messages.ErrSlowSubscriber) {
 				return
 			}
-			events, err = w.runtime.Events(watch)
+			events, err = rt.Events(watch)
 		}
 	})
 }
@@ -190,18 +190,18 @@ func (s *seat) act(w *Window, page hello, a action) error {
 	if a.N <= s.done {
 		return nil
 	}
-	ctx := context.Background()
-	if a.Do == "terminate" { // it may take long, and goes on without us
-		ctx = w.ctx
-	}
-	ctx, cancel := context.WithTimeout(ctx, actTime)
+	ctx, cancel := w.during(a)
 	defer cancel()
 	s.done = a.N
 	defer w.sampler.poke()
 	if a.Do == "decide" || a.Do == "revoke" {
-		session, err := w.session(a.Session)
+		found, err := w.session(a.Session)
 		if err != nil {
 			return err
+		}
+		session := own(found)
+		if session == nil {
+			return refuse(a.Do, "nobody is asked here")
 		}
 		if a.Do == "revoke" {
 			return session.Revoke(ctx, messages.RevokeGrant{Grant: a.Grant})
@@ -213,6 +213,16 @@ func (s *seat) act(w *Window, page hello, a action) error {
 		return err
 	}
 	return s.control(ctx, w, session, key{page.Session, page.Process}, a)
+}
+
+// during is the time of an action. One that is under way when the window is closed is finished, so that what it takes is known and given back;
+// but not an end, which may take long, and goes on without us.
+func (w *Window) during(a action) (context.Context, context.CancelFunc) {
+	ctx := context.Background()
+	if a.Do == "terminate" {
+		ctx = w.ctx
+	}
+	return context.WithTimeout(ctx, actTime)
 }
 
 // decide answers a question with one of its own choices.
@@ -235,7 +245,22 @@ func decide(ctx context.Context, session *execbus.Session, a action) error {
 }
 
 // control does something to the process of the page.
-func (s *seat) control(ctx context.Context, w *Window, session *execbus.Session, k key, a action) error {
+func (s *seat) control(ctx context.Context, w *Window, found Session, k key, a action) error {
+	switch a.Do { // what can be done to a process of any source
+	case "signal":
+		sig, known := signals[a.Signal]
+		if !known {
+			return refuse("signal", "there is no such signal here; use one of the buttons")
+		}
+		return found.Signal(ctx, messages.Signal{Process: k.Process, Signal: sig})
+	case "terminate":
+		_, err := found.Terminate(ctx, messages.Terminate{Process: k.Process, By: messages.TerminatedByUser})
+		return err
+	}
+	session := own(found)
+	if session == nil {
+		return refuse(a.Do, "the input of this process is its client's")
+	}
 	held := s.keyboard(k)
 	var mine messages.KeyboardID
 	if held != nil {
@@ -269,14 +294,6 @@ func (s *seat) control(ctx context.Context, w *Window, session *execbus.Session,
 		}
 	case "eof":
 		err = session.CloseStdin(ctx, messages.CloseStdin{Process: k.Process, Keyboard: mine})
-	case "signal":
-		sig, known := signals[a.Signal]
-		if !known {
-			return refuse("signal", "there is no such signal here; use one of the buttons")
-		}
-		err = session.Signal(ctx, messages.Signal{Process: k.Process, Signal: sig})
-	case "terminate":
-		_, err = session.Terminate(ctx, messages.Terminate{Process: k.Process, By: messages.TerminatedByUser})
 	default:
 		return refuse("act", "this page does not fit the program that serves it; load it again")
 	}
@@ -294,7 +311,7 @@ func (s *seat) giveBack(ctx context.Context, w *Window, k key) error {
 	if held == nil || err != nil {
 		return nil
 	}
-	if err := session.ReturnKeyboard(ctx, messages.ReturnKeyboard{Process: k.Process, Keyboard: held.ID}); !gone(err) {
+	if err := own(session).ReturnKeyboard(ctx, messages.ReturnKeyboard{Process: k.Process, Keyboard: held.ID}); !gone(err) {
 		return err
 	}
 	return nil

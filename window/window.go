@@ -26,9 +26,9 @@ type Options struct {
 	Insecure bool
 }
 
-// Window is the page of a runtime. It is an http.Handler for a server of its own: its pages begin at "/". Its methods are safe for concurrent use.
+// Window is the page of a runtime, or of another Source. It is an http.Handler for a server of its own: its pages begin at "/". Its methods are safe for concurrent use.
 type Window struct {
-	runtime  *execbus.Runtime
+	source   Source
 	access   *access
 	events   timeline
 	sampler  *sampler
@@ -52,12 +52,25 @@ func New(rt *execbus.Runtime, options Options) (*Window, error) {
 	if rt == nil {
 		return nil, &messages.Error{Code: messages.ErrInvalidRequest, Op: "open window", Subject: "runtime", Detail: "there is none; start one first"}
 	}
-	w := &Window{runtime: rt, access: newAccess(options), insecure: options.Insecure, pings: pingPause, pongs: sendTime, seats: map[seatKey]*seat{}, feeds: map[key]*feed{},
+	w := newWindow(hosted{rt}, options)
+	w.work.Go(func() { w.events.follow(w.ctx, rt, w.sampler.poke) })
+	return w, nil
+}
+
+// Of makes the window of a source that is no runtime. It has no questions, approvals, time lines, keyboards, searches, executions and
+// recordings. Somebody must Close it, at the latest when the source ends.
+func Of(source Source, options Options) *Window {
+	w := newWindow(source, options)
+	w.work.Go(func() { source.Follow(w.ctx, w.sampler.poke) })
+	return w
+}
+
+func newWindow(source Source, options Options) *Window {
+	w := &Window{source: source, access: newAccess(options), insecure: options.Insecure, pings: pingPause, pongs: sendTime, seats: map[seatKey]*seat{}, feeds: map[key]*feed{},
 		events: timeline{sessions: map[messages.SessionID][]entry{}}}
 	w.ctx, w.close = context.WithCancel(context.Background())
 	w.sampler = newSampler(w)
-	w.work.Go(func() { w.events.follow(w.ctx, rt, w.sampler.poke) })
-	return w, nil
+	return w
 }
 
 // Close ends all connections, gives back the keyboards that people have through this window, and returns when nothing of it runs any more.
@@ -109,7 +122,7 @@ func (w *Window) ServeHTTP(response http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(path, "/")
 	switch {
 	case path == "":
-		w.render(response, "overview.html", overviewPage{Base: w.access.path, Reader: p.reader,
+		w.render(response, "overview.html", overviewPage{Base: w.access.path, Reader: p.reader, Hosted: w.runtime() != nil,
 			Session: r.URL.Query().Get("session"), Query: r.URL.Query().Get("q")})
 	case path == "style.css" || path == "script.js":
 		http.ServeFileFS(response, r, pages, "page/"+path)
@@ -126,8 +139,9 @@ func (w *Window) ServeHTTP(response http.ResponseWriter, r *http.Request) {
 		case len(parts) == 4:
 			w.output(response, r, k, info)
 		default:
-			s := w.runtime.Session(k.Session)
-			w.render(response, "process.html", processPage{Base: w.access.path, Reader: p.reader, Key: k, Info: info, Recorded: s != nil && s.Recording(k.Process) != ""})
+			s := own(w.source.Session(k.Session))
+			w.render(response, "process.html", processPage{Base: w.access.path, Reader: p.reader, Hosted: w.runtime() != nil, Key: k, Info: info,
+				Recorded: s != nil && s.Recording(k.Process) != ""})
 		}
 	default:
 		http.NotFound(response, r)
@@ -142,12 +156,14 @@ func hurry(response http.ResponseWriter) {
 type overviewPage struct {
 	Base           string
 	Reader         bool
+	Hosted         bool // it is about a runtime
 	Session, Query string
 }
 
 type processPage struct {
 	Base   string
 	Reader bool
+	Hosted bool
 	Key    key
 	Info   messages.ProcessInfo
 	// Recorded says that there is a recording.
@@ -171,8 +187,8 @@ type key struct {
 func (k key) Path() string { return "p/" + string(k.Session) + "/" + k.Process.String() }
 
 // session is an open session, or an error that people can read.
-func (w *Window) session(id messages.SessionID) (*execbus.Session, error) {
-	if s := w.runtime.Session(id); s != nil {
+func (w *Window) session(id messages.SessionID) (Session, error) {
+	if s := w.source.Session(id); s != nil {
 		return s, nil
 	}
 	return nil, &messages.Error{Code: messages.ErrClosed, Op: "look", Subject: "session", Detail: "it has ended, or there was none of that name; look at the overview"}
@@ -184,9 +200,5 @@ func (w *Window) describe(ctx context.Context, k key) (messages.ProcessInfo, err
 	if err != nil {
 		return messages.ProcessInfo{}, err
 	}
-	p, err := s.Process(ctx, k.Process)
-	if err != nil {
-		return messages.ProcessInfo{}, err
-	}
-	return p.Info(ctx)
+	return s.Info(ctx, k.Process)
 }

@@ -4,14 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/record"
-	"github.com/execbus/execbus/window"
 )
 
 func TestAScreenIsLive(t *testing.T) {
@@ -147,33 +145,6 @@ func TestAKeyboardIsGivenBackAtTheEnd(t *testing.T) {
 	event, err := events.Next(s.context())
 	if err != nil || event.(messages.KeyboardReturned).Why != messages.ReturnedByHolder {
 		t.Errorf("%v, %v", event, err)
-	}
-}
-
-// A keyboard that is taken while its page, or the window, goes is not left with nobody.
-func TestAKeyboardThatIsTakenAtTheLastMomentIsGivenBack(t *testing.T) {
-	s := newStage(t, execbus.SessionOptions{})
-	process := s.start("read -r x")
-	events, err := s.session.Events(execbus.Watch{Kinds: []messages.EventKind{messages.KindKeyboardTaken}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer events.Close()
-	for range 20 {
-		w, err := window.New(shared(), window.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		short := &stage{t, s.session, w, httptest.NewServer(w)}
-		short.enter(w.Link(short.server.URL)).live(process).send(map[string]any{"n": 1, "do": "take"})
-		if _, err := events.Next(s.context()); err != nil { // the window has no answer yet, or has only just got it
-			t.Fatal(err)
-		}
-		w.Close()
-		short.server.Close()
-		if info, err := process.Info(s.context()); err != nil || info.Keyboard != nil {
-			t.Fatalf("%+v, %v", info.Keyboard, err)
-		}
 	}
 }
 

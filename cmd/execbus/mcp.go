@@ -18,6 +18,7 @@ import (
 	"github.com/execbus/execbus/mcp"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tools"
+	"github.com/execbus/execbus/window"
 )
 
 func mcpUsage() string {
@@ -67,10 +68,8 @@ func serveMCP(args []string, std streams) int {
 		return misused(std, "--token-file and --no-auth need --http", mcpUsage())
 	case c.http != "" && (c.detach || c.withOwner):
 		return misused(std, "--detach and --with-parent cannot be used with --http", mcpUsage())
-	case c.window == "" && (c.windowViewers || c.windowInsecure || c.windowCert != "" || len(c.windowHosts) > 0):
-		return misused(std, "--window-viewers, --window-host, --window-cert and --window-insecure need --window", mcpUsage())
-	case (c.windowCert == "") != (c.windowKey == ""):
-		return misused(std, "--window-cert and --window-key go together", mcpUsage())
+	case c.misusedWindow() != "":
+		return misused(std, c.misusedWindow(), mcpUsage())
 	case c.tokenFile != "" && c.noAuth:
 		return misused(std, "--token-file and --no-auth cannot be used together", mcpUsage())
 	}
@@ -106,7 +105,7 @@ func (c *config) serveMCP(ctx context.Context, std streams) error {
 		HideShell: c.hideShell, Detach: c.detach, Version: number})
 	var closing func()
 	if err == nil {
-		closing, err = c.openWindow(rt, std)
+		closing, err = c.openWindow(func(o window.Options) (*window.Window, error) { return window.New(rt, o) }, std)
 	}
 	if err == nil && c.http != "" {
 		err = c.serveHTTP(ctx, server, std)

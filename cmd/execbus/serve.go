@@ -16,6 +16,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/window"
 )
 
 func serveUsage() string {
@@ -34,6 +35,8 @@ which it asks for none has all rights of the server's user, because that is how 
 or has approved the command. With --sandbox the server confines such commands itself, and enforces a client's sandbox only if it
 certainly allows no more: the same policy in the same directory, or read-only.
 
+With --window people see on a page what runs for which client, and what it prints, and can end it. Input stays the client's.
+
 ` + settingsHelp("serve") + `
 Exit codes: 0 when the client of standard input has gone or after SIGINT, SIGTERM or SIGHUP, 1 if something failed, 2 for wrong
 usage or settings. Before it exits, serve ends every process of every client: it asks their trees with SIGTERM and kills what is left
@@ -44,6 +47,7 @@ Examples:
   execbus serve --listen ws://0.0.0.0:7000 --token-file ~/.execbus-token --tls-cert server.pem --tls-key server.key
   execbus serve --listen ws://0.0.0.0:7000 --tls-cert server.pem --tls-key server.key --client-ca clients.pem
   execbus serve --listen unix:///run/user/1000/execbus --sandbox workspace-write --dir ~/project
+  execbus serve --window 127.0.0.1:8900 --window-viewers
   ssh build.example execbus serve --listen stdio
 `
 }
@@ -63,6 +67,8 @@ func serve(args []string, std streams) int {
 		return misused(std, "--token-file, --no-auth, --tls-cert, --tls-key and --client-ca go with --listen ws://…", serveUsage())
 	case c.noAuth && (c.tokenFile != "" || c.clientCA != ""):
 		return misused(std, "--no-auth contradicts --token-file and --client-ca", serveUsage())
+	case c.misusedWindow() != "":
+		return misused(std, c.misusedWindow(), serveUsage())
 	case (c.tlsCert == "") != (c.tlsKey == "") || c.clientCA != "" && c.tlsCert == "":
 		return misused(std, "--tls-cert and --tls-key go together, and --client-ca with them", serveUsage())
 	}
@@ -100,6 +106,11 @@ func (c *config) serveWith(ctx context.Context, spawner ptyio.Spawner, std strea
 		return err
 	}
 	defer server.Close()
+	closing, err := c.openWindow(func(o window.Options) (*window.Window, error) { return window.Of(serving{server}, o), nil }, std)
+	if err != nil {
+		return err
+	}
+	defer closing()
 	if c.listen == "stdio" || c.listen == "stdio://" {
 		return server.ServeStream(ctx, std.in, std.out)
 	}

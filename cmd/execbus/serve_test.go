@@ -184,6 +184,8 @@ func TestServeIsMisused(t *testing.T) {
 		{"serve --listen unix:///tmp/x --token-file x", "--listen ws://", exitMisused},
 		{"serve --no-auth --token-file x", "contradicts", exitMisused},
 		{"serve --tls-cert x", "go together", exitMisused},
+		{"serve --window-viewers", "need --window", exitMisused},
+		{"serve --window 0.0.0.0:0", "use a loopback address, or TLS", exitFailed},
 		{"serve --client-ca x", "go together", exitMisused},
 		{"serve --sandbox everything", "everything", exitMisused},
 		{"serve --listen http://127.0.0.1:0", "ws://IP:PORT", exitFailed},

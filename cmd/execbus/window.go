@@ -4,14 +4,15 @@ import (
 	"crypto/tls"
 	"fmt"
 
-	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/execserver"
+	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/window"
 )
 
 // openWindow opens the page for people, if a setting asks for it, and prints its links. The returned function closes it.
-func (c *config) openWindow(rt *execbus.Runtime, std streams) (closing func(), err error) {
+func (c *config) openWindow(make func(window.Options) (*window.Window, error), std streams) (closing func(), err error) {
 	if c.window == "" {
-		return nil, nil
+		return func() {}, nil
 	}
 	var secure *tls.Config
 	if c.windowCert != "" {
@@ -21,7 +22,7 @@ func (c *config) openWindow(rt *execbus.Runtime, std streams) (closing func(), e
 		}
 		secure = &tls.Config{Certificates: []tls.Certificate{own}}
 	}
-	w, err := window.New(rt, window.Options{Hosts: c.windowHosts, Secure: secure != nil, Insecure: c.windowInsecure})
+	w, err := make(window.Options{Hosts: c.windowHosts, Secure: secure != nil, Insecure: c.windowInsecure})
 	if err != nil {
 		return nil, err
 	}
@@ -35,4 +36,36 @@ func (c *config) openWindow(rt *execbus.Runtime, std streams) (closing func(), e
 		fmt.Fprintf(std.err, "execbus: the window, for viewers: %s\n", w.ViewersLink(base))
 	}
 	return w.Close, nil
+}
+
+// misusedWindow says what is wrong with the settings of a window; empty if nothing is.
+func (c *config) misusedWindow() string {
+	switch {
+	case c.window == "" && (c.windowViewers || c.windowInsecure || c.windowCert != "" || len(c.windowHosts) > 0):
+		return "--window-viewers, --window-host, --window-cert and --window-insecure need --window"
+	case (c.windowCert == "") != (c.windowKey == ""):
+		return "--window-cert and --window-key go together"
+	}
+	return ""
+}
+
+// serving is what a server runs, as a window shows it.
+type serving struct{ *execserver.Server }
+
+// Sessions implements window.Source.
+func (s serving) Sessions() (open []window.Session) {
+	for _, one := range s.Server.Sessions() {
+		open = append(open, one)
+	}
+	return open
+}
+
+// Session implements window.Source.
+func (s serving) Session(id messages.SessionID) window.Session {
+	for _, one := range s.Sessions() {
+		if one.ID() == id {
+			return one
+		}
+	}
+	return nil
 }

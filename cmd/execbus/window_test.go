@@ -11,39 +11,64 @@ import (
 )
 
 // The window of a server shows what its clients run. Its links are on standard error, because standard output is the protocol's.
-func TestMCPHasAWindow(t *testing.T) {
-	r := launch(t, "mcp", "--no-login-shell", "--sandbox", "danger-full-access", "--no-keep-output", "--window", "127.0.0.1:0", "--window-viewers")
-	r.send(hello)
-	if answer := r.answer("1"); !strings.Contains(answer, "serverInfo") {
-		t.Fatal(answer)
-	}
-	links := regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?token=\w+`).FindAllString(r.errors.String(), -1)
-	if len(links) != 2 {
-		t.Fatalf("%q", r.errors.String())
-	}
-	r.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"exec_command","arguments":{"cmd":"sleep 1000","yield_time_ms":250}}}`)
-	r.answer("2")
-	for i, link := range append(links, links...) {
-		jar, _ := cookiejar.New(nil)
-		client := &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
-		response, err := client.Get(link)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(response.Body)
-		response.Body.Close()
-		if used := i == 2; used != (response.StatusCode == http.StatusForbidden) || !used && !strings.Contains(string(body), `id="processes"`) {
-			t.Errorf("link %d: %s %s", i, response.Status, body)
-		}
-	}
-	if err := r.in.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if code := r.wait(); code != 0 {
-		t.Errorf("exit code %d, %s", code, r.errors.String())
-	}
-	if _, err := http.Get(links[1]); err == nil {
-		t.Error("the window is still there")
+func TestAServerHasAWindow(t *testing.T) {
+	for command, start := range map[string]func(*running){
+		"mcp": func(r *running) {
+			r.send(hello)
+			if answer := r.answer("1"); !strings.Contains(answer, "serverInfo") {
+				t.Fatal(answer)
+			}
+			r.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"exec_command","arguments":{"cmd":"sleep 1000","yield_time_ms":250}}}`)
+			r.answer("2")
+		},
+		"serve": func(r *running) {
+			r.call("1", "initialize", `{"clientName":"test"}`)
+			r.send(`{"method":"initialized"}`)
+			r.call("2", "process/start", `{"processId":"p","argv":["sleep","1000"],"cwd":"/","env":{"PATH":"/usr/bin:/bin"},"tty":false}`)
+		},
+	} {
+		t.Run(command, func(t *testing.T) {
+			flags := map[string][]string{"mcp": {"--no-login-shell", "--sandbox", "danger-full-access", "--no-keep-output"}, "serve": {"--listen", "stdio"}}[command]
+			r := launch(t, append(append([]string{command}, flags...), "--window", "127.0.0.1:0", "--window-viewers")...)
+			start(r)
+			links := regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?token=\w+`).FindAllString(r.errors.String(), -1)
+			if len(links) != 2 {
+				t.Fatalf("%q", r.errors.String())
+			}
+			for i, link := range append(links, links...) {
+				jar, _ := cookiejar.New(nil)
+				client := &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
+				response, err := client.Get(link)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, _ := io.ReadAll(response.Body)
+				response.Body.Close()
+				if used := i == 2; used != (response.StatusCode == http.StatusForbidden) || !used && !strings.Contains(string(body), `id="processes"`) {
+					t.Errorf("link %d: %s %s", i, response.Status, body)
+				}
+				if command != "serve" || i != 0 {
+					continue
+				}
+				if response, err = client.Get(response.Request.URL.String() + "p/client-1/1000"); err != nil {
+					t.Fatal(err)
+				}
+				body, _ = io.ReadAll(response.Body)
+				response.Body.Close()
+				if !strings.Contains(string(body), "sleep 1000") {
+					t.Errorf("the page of the process: %s %s", response.Status, body)
+				}
+			}
+			if err := r.in.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if code := r.wait(); code != 0 {
+				t.Errorf("exit code %d, %s", code, r.errors.String())
+			}
+			if _, err := http.Get(links[1]); err == nil {
+				t.Error("the window is still there")
+			}
+		})
 	}
 }
 

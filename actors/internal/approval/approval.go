@@ -8,6 +8,7 @@ import (
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
+	"github.com/execbus/execbus/internal/label"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -316,7 +317,7 @@ func (a *approval) resolved(q *question, v protocol.Verdict) {
 		resolved.Host = q.Host.String()
 	}
 	if q.Execution != nil {
-		resolved.Execution = shared.Clip(q.Display)
+		resolved.Execution = label.Clip(q.Display)
 	}
 	if resolved.Decision == "" && v.Source != "" { // the plan's own answer
 		resolved.Decision = messages.DecisionDenied

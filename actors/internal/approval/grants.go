@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
-	"github.com/execbus/execbus/actors/internal/shared"
 	"github.com/execbus/execbus/actors/internal/system"
+	"github.com/execbus/execbus/internal/label"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/policy/hosts"
@@ -74,8 +74,8 @@ func (g *grants) add(ctx *system.Context, q *question, session bool, expires tim
 		g.forget(g.all[0])
 	}
 	g.last++
-	added := &grant{key: key, host: host, Grant: messages.Grant{ID: messages.GrantID(fmt.Sprint("g", g.last)), Display: shared.Clip(q.Display), Dir: q.Dir,
-		Granted: time.Now(), Remembers: shared.Clip(q.remembers(remembers))}}
+	added := &grant{key: key, host: host, Grant: messages.Grant{ID: messages.GrantID(fmt.Sprint("g", g.last)), Display: label.Clip(q.Display), Dir: q.Dir,
+		Granted: time.Now(), Remembers: label.Clip(q.remembers(remembers))}}
 	if host != nil {
 		host.ID, g.unshared = added.ID, true
 		added.Host = &messages.HostGrant{Host: q.Host.Host, Port: q.Host.Port, Protocol: q.Host.Protocol, Session: session, Process: q.Host.Process}

@@ -2,8 +2,8 @@ package shared
 
 import (
 	"fmt"
-	"strings"
 
+	"github.com/execbus/execbus/internal/label"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy"
 	"github.com/execbus/execbus/ptyio"
@@ -23,43 +23,8 @@ func CommandOf(m *messages.RunCommand) Command {
 		CommandPolicy: m.CommandPolicy}}
 }
 
-// MaxLabel bounds the command in a listing, in bytes; a record keeps it, too.
-const MaxLabel = 4 << 10
-
 // Label is the command in a listing: its beginning, if it is long.
-func (o *Command) Label() string {
-	var b strings.Builder
-	if o.Script != "" {
-		b.WriteString(o.Script[:min(len(o.Script), MaxLabel)])
-	}
-	for i, word := range o.Argv {
-		if b.Len() >= MaxLabel {
-			break
-		}
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(quote(word[:min(len(word), MaxLabel)]))
-	}
-	return Clip(b.String())
-}
-
-// Clip is the beginning of a text, copied if the text is long.
-func Clip(text string) string {
-	if len(text) < MaxLabel {
-		return text
-	}
-	return strings.ToValidUTF8(text[:MaxLabel], "") + "…"
-}
-
-// quote writes a word so that a shell reads it as one.
-func quote(word string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%"
-	if word != "" && strings.Trim(word, plain) == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
+func (o *Command) Label() string { return label.Of(o.Script, o.Argv) }
 
 // Check finds errors in a command without looking at the file system.
 func (s *Settings) Check(o *Command) error {

@@ -1,0 +1,289 @@
+package execserver
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/messages"
+)
+
+// watched is the only session of a server.
+func watched(t *testing.T, s *Server) Session {
+	t.Helper()
+	open := s.Sessions()
+	if len(open) != 1 {
+		t.Fatalf("%d sessions", len(open))
+	}
+	return open[0]
+}
+
+func TestPeopleSeeWhatRuns(t *testing.T) {
+	s := newServer(t, Options{})
+	c := inProcess(t, s)
+	id := c.open("")
+	params := shell("a", "echo first; read line; echo $line")
+	params.TTY, params.Size = true, &wire.Size{Rows: 10, Cols: 40}
+	c.start(params)
+	c.says("a", "first")
+	session := watched(t, s)
+	if session.ID() == "" || strings.Contains(id, string(session.ID())) {
+		t.Errorf("people are told the id by which the session can be taken: %s of %s", session.ID(), id)
+	}
+	list, err := session.List(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	info := list[0]
+	if info.Process != firstNumber || info.Call != "a" || info.Owner != "test" || info.Label != "/bin/sh -c 'echo first; read line; echo $line'" || info.Dir != "/" || !info.TTY ||
+		info.Size != (messages.Size{Rows: 10, Cols: 40}) || info.PID == 0 || info.State != messages.StateRunning || info.Began.IsZero() || info.End != nil || info.Awaits == nil {
+		t.Errorf("%+v", info)
+	}
+	ask[wire.Empty](t, c, wire.ProcessResize, wire.ResizeParams{ProcessID: "a", Size: wire.Size{Rows: 20, Cols: 60}})
+	if info, err = session.Info(t.Context(), info.Process); err != nil || info.Size != (messages.Size{Rows: 20, Cols: 60}) {
+		t.Errorf("%+v, %v", info.Size, err)
+	}
+	c.write("a", "second\n")
+	c.happened("a", is(wire.ProcessClosed))
+	var records messages.Processes
+	for ; len(records) == 0; time.Sleep(time.Millisecond) { // it is over when its tree is, too
+		if records, err = session.Records(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if end := records[0]; end.State != messages.StateClosed || end.End.Words() != "exited with code 0" || end.End.Duration <= 0 {
+		t.Errorf("%+v, %+v", end, end.End)
+	}
+	if list, err := session.List(t.Context()); err != nil || len(list) != 0 {
+		t.Error(list, err)
+	}
+	_, err = session.Info(t.Context(), firstNumber+1)
+	if !errors.Is(err, messages.ErrUnknownProcess) {
+		t.Error(err)
+	}
+}
+
+// readAll reads from the beginning to what there is now.
+func readAll(t *testing.T, s Session, page int) (text string) {
+	t.Helper()
+	for at := int64(0); ; {
+		got, err := s.Read(t.Context(), messages.ReadOutput{Process: firstNumber, Offset: &at, Max: page})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at == got.Total {
+			return text
+		}
+		size := 0
+		for _, chunk := range got.Chunks {
+			if chunk.Offset != at {
+				t.Fatalf("a chunk begins at %d, and the one before ends at %d", chunk.Offset, at)
+			}
+			at += int64(len(chunk.Bytes))
+			size += len(chunk.Bytes)
+			text += string(chunk.Bytes)
+		}
+		if size == 0 || size > page {
+			t.Fatalf("a page has %d bytes, and was to have up to %d", size, page)
+		}
+	}
+}
+
+// People read the same bytes as the client, in pages of any size, and take none of them.
+func TestPeopleReadAndTakeNothing(t *testing.T) {
+	s := newServer(t, Options{})
+	c := inProcess(t, s)
+	c.open("")
+	c.start(shell("a", "for i in 1 2 3 4 5; do echo line $i; echo error $i >&2; done; read never"))
+	c.says("a", "line 5")
+	c.happened("a", is(wire.ProcessClosed)) // it has no input
+	session := watched(t, s)
+	want, _ := c.output("a")
+	for _, page := range []int{1, 7, 1000} {
+		if got := readAll(t, session, page); got != want || got == "" {
+			t.Errorf("pages of %d bytes: %q; want %q", page, got, want)
+		}
+	}
+	tail, err := session.Read(t.Context(), messages.ReadOutput{Process: firstNumber, Tail: 3})
+	if err != nil || len(tail.Chunks) != 1 || string(tail.Chunks[0].Bytes) != want[len(want)-3:] || !tail.Ended || tail.Total != int64(len(want)) {
+		t.Errorf("%+v, %v", tail, err)
+	}
+	if again := ask[wire.ReadResult](t, c, wire.ProcessRead, wire.ReadParams{ProcessID: "a"}); len(again.Chunks) == 0 {
+		t.Error("the client finds nothing any more")
+	}
+	for _, m := range []messages.ReadOutput{{}, {Tail: 1, View: messages.ViewText}, {Grep: &messages.Grep{Pattern: "x"}}, {Line: new(int64)}} {
+		m.Process = firstNumber
+		if _, err := session.Read(t.Context(), m); !errors.Is(err, messages.ErrUnsupported) {
+			t.Errorf("%+v: %v", m, err)
+		}
+	}
+}
+
+// A process that waits for its client's acknowledgement goes on waiting, however much people read.
+func TestPeopleWhoReadHaveNoPartInTheFlow(t *testing.T) {
+	s := newServer(t, Options{})
+	c := inProcess(t, s)
+	c.open("", wire.ExtensionFlow)
+	c.start(shell("a", "yes"))
+	session := watched(t, s)
+	p := session.of.find("a")
+	stalled := func() (held bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.parked) > 0
+	}
+	for !stalled() { // the test's own deadline says if it never waits
+		time.Sleep(time.Millisecond)
+	}
+	text := readAll(t, session, 1<<20)
+	if !strings.HasPrefix(text, "y\ny\n") || len(text) > wire.FlowBytes || !stalled() {
+		t.Errorf("%d bytes, it waits %v", len(text), stalled())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.acked.seq != 0 {
+		t.Errorf("%+v is acknowledged", p.acked)
+	}
+}
+
+// What is not kept any more is skipped if the reader says so, and is an error otherwise.
+func TestPeopleSkipWhatIsNotKept(t *testing.T) {
+	s := newServer(t, Options{})
+	c := inProcess(t, s)
+	c.open("")
+	c.start(shell("a", "head -c 3000000 /dev/zero | tr '\\0' x; echo end"))
+	c.happened("a", is(wire.ProcessClosed))
+	session := watched(t, s)
+	begin := int64(5)
+	if _, err := session.Read(t.Context(), messages.ReadOutput{Process: firstNumber, Offset: &begin}); !errors.Is(err, messages.ErrOutputUnretained) {
+		t.Error(err)
+	}
+	page, err := session.Read(t.Context(), messages.ReadOutput{Process: firstNumber, Offset: &begin, SkipLost: true})
+	if err != nil || page.Missed == 0 || page.Chunks[0].Offset != begin+page.Missed || page.Retained[0].First != begin+page.Missed || page.Retained[0].End != 3000004 {
+		t.Errorf("%+v, %v", page, err)
+	}
+	for _, at := range []int64{-1, 3000005} {
+		if _, err := session.Read(t.Context(), messages.ReadOutput{Process: firstNumber, Offset: &at, SkipLost: true}); !errors.Is(err, messages.ErrOutputUnretained) {
+			t.Errorf("%d: %v", at, err)
+		}
+	}
+}
+
+// A read waits for output, for the end, or for its own.
+func TestPeopleWaitForOutput(t *testing.T) {
+	s := newServer(t, Options{})
+	c := inProcess(t, s)
+	c.open("")
+	params := shell("a", "read line; echo $line; read end")
+	params.PipeStdin = true
+	c.start(params)
+	session := watched(t, s)
+	at := int64(0)
+	read := messages.ReadOutput{Process: firstNumber, Offset: &at, Wait: bound}
+	pages := make(chan *messages.OutputPage)
+	wait := func() {
+		go func() {
+			page, err := session.Read(t.Context(), read)
+			if err != nil {
+				t.Error(err)
+			}
+			pages <- page
+		}()
+	}
+	wait()
+	c.write("a", "word\n")
+	if page := <-pages; page == nil || string(page.Chunks[0].Bytes) != "word\n" || page.Ended {
+		t.Errorf("%+v", page)
+	}
+	at = 5
+	wait()
+	c.write("a", "\n")
+	if page := <-pages; page == nil || len(page.Chunks) != 0 || !page.Ended {
+		t.Errorf("%+v", page)
+	}
+	at = 0
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := session.Read(gone, read); !errors.Is(err, messages.ErrCancelled) {
+		t.Error(err)
+	}
+}
+
+// People send signals to processes and end them, and the client is told of the ends.
+func TestPeopleEndProcesses(t *testing.T) {
+	s := newServer(t, Options{})
+	c := inProcess(t, s)
+	c.open("")
+	c.start(shell("a", "trap 'echo signalled' USR1; echo ready; while :; do sleep 0.05; done"))
+	c.says("a", "ready")
+	session := watched(t, s)
+	if err := session.Signal(t.Context(), messages.Signal{Process: firstNumber, Signal: syscall.SIGUSR1}); err != nil {
+		t.Error(err)
+	}
+	c.says("a", "signalled")
+	end, err := session.Terminate(t.Context(), messages.Terminate{Process: firstNumber})
+	if err != nil || !strings.HasPrefix(end.Words(), "was terminated on request") {
+		t.Errorf("%+v, %v", end, err)
+	}
+	if exited := paramsOf(c.happened("a", is(wire.ProcessExited))); exited.ExitCode != 128+int(syscall.SIGTERM) {
+		t.Errorf("%+v", exited)
+	}
+	if err := session.Signal(t.Context(), messages.Signal{Process: firstNumber, Signal: syscall.SIGUSR1}); !errors.Is(err, messages.ErrWrongState) {
+		t.Error(err)
+	}
+	if again, err := session.Terminate(t.Context(), messages.Terminate{Process: firstNumber}); err != nil || again.Status != end.Status {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// A caller that follows a server learns of each session and process, and a forgotten process is not found any more.
+func TestPeopleFollowAServer(t *testing.T) {
+	s := newServer(t, Options{patience: patience{retention: 1}})
+	changes := make(chan struct{}, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		s.Follow(ctx, func() {
+			select {
+			case changes <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	until := func(what string, condition func() bool) {
+		t.Helper()
+		for !condition() {
+			select {
+			case <-changes:
+			case <-t.Context().Done():
+				t.Fatal(what)
+			}
+		}
+	}
+	c := inProcess(t, s)
+	c.open("")
+	until("there is no session", func() bool { return len(s.Sessions()) == 1 })
+	session := watched(t, s)
+	params := startParams("a", "cat")
+	params.PipeStdin = true
+	c.start(params)
+	running := func() bool {
+		info, err := session.Info(t.Context(), firstNumber)
+		return err == nil && info.State == messages.StateRunning
+	}
+	until("it does not run", running)
+	ask[wire.WriteResult](t, c, wire.ProcessCloseStdin, wire.CloseStdinParams{ProcessID: "a"})
+	until("it is not forgotten", func() bool {
+		_, err := session.Info(t.Context(), firstNumber)
+		return errors.Is(err, messages.ErrUnknownProcess)
+	})
+	session.of.end()
+	until("the session is open", func() bool { return len(s.Sessions()) == 0 })
+	stop()
+	<-followed
+}

@@ -1,0 +1,79 @@
+package window
+
+import (
+	"context"
+
+	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/messages"
+)
+
+// Source is what a window shows if it is no runtime. Its methods are safe for concurrent use.
+type Source interface {
+	// Sessions are those that are open now.
+	Sessions() []Session
+	// Session is one of them; nil if there is none of that name.
+	Session(messages.SessionID) Session
+	// Follow calls changed when a session or a process has begun, ended or changed, until ctx ends. changed returns at once.
+	Follow(ctx context.Context, changed func())
+}
+
+// Session is what a window needs of a session: the methods of *execbus.Session, and Info. Their contexts have deadlines, except in Read, where
+// the messages say how long to wait.
+type Session interface {
+	ID() messages.SessionID
+	// List are the processes that have not ended, and Records those that have, as long as they are remembered.
+	List(context.Context) (messages.Processes, error)
+	Records(context.Context) (messages.Processes, error)
+	// Info describes a process of either kind.
+	Info(context.Context, messages.ProcessID) (messages.ProcessInfo, error)
+	// Read reads from an Offset or with a Tail, can Wait, and skips what is lost. A window of a Source asks for nothing else.
+	Read(context.Context, messages.ReadOutput) (*messages.OutputPage, error)
+	Signal(context.Context, messages.Signal) error
+	Terminate(context.Context, messages.Terminate) (*messages.EndRecord, error)
+}
+
+// hosted is a runtime as a source.
+type hosted struct{ *execbus.Runtime }
+
+// Sessions implements Source.
+func (h hosted) Sessions() (open []Session) {
+	for _, s := range h.Runtime.Sessions() {
+		open = append(open, hostedSession{s})
+	}
+	return open
+}
+
+// Session implements Source.
+func (h hosted) Session(id messages.SessionID) Session {
+	if s := h.Runtime.Session(id); s != nil {
+		return hostedSession{s}
+	}
+	return nil
+}
+
+// Follow implements Source. The time lines of a runtime follow it.
+func (h hosted) Follow(context.Context, func()) {}
+
+// hostedSession is a session of a runtime.
+type hostedSession struct{ *execbus.Session }
+
+// Info implements Session.
+func (s hostedSession) Info(ctx context.Context, id messages.ProcessID) (messages.ProcessInfo, error) {
+	p, err := s.Process(ctx, id)
+	if err != nil {
+		return messages.ProcessInfo{}, err
+	}
+	return p.Info(ctx)
+}
+
+// own is the session of a runtime that a session is, with all that people can do there; nil if it is another's.
+func own(s Session) *execbus.Session {
+	h, _ := s.(hostedSession)
+	return h.Session
+}
+
+// runtime is what the window is of; nil if that is something else.
+func (w *Window) runtime() *execbus.Runtime {
+	h, _ := w.source.(hosted)
+	return h.Runtime
+}
