@@ -1,6 +1,7 @@
 package execbus
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/netip"
@@ -21,6 +22,12 @@ func (o Options) Impatient(answer, flush time.Duration) Options {
 // ViewsWithin gives each view so long to be made.
 func (o Options) ViewsWithin(patience time.Duration) Options {
 	o.patience.view = patience
+	return o
+}
+
+// Unhurried lets views take long, unless ViewsWithin says otherwise: machines that run tests may be slow.
+func (o Options) Unhurried() Options {
+	o.patience.view = cmp.Or(o.patience.view, time.Minute)
 	return o
 }
 

@@ -108,7 +108,7 @@ func patient(t testing.TB) context.Context {
 // newRuntime starts a runtime that is shut down in the end.
 func newRuntime(t testing.TB, options execbus.Options) *execbus.Runtime {
 	t.Helper()
-	rt, err := execbus.Start(options)
+	rt, err := execbus.Start(options.Unhurried())
 	if err != nil {
 		t.Fatal(err)
 	}
