@@ -66,7 +66,7 @@ func TestALookThatFailsKeepsWhatWasSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSampler(&Window{source: hosted{rt}, access: newAccess(Options{})})
+	s := newSampler(&Window{source: hosted{rt, newTimeline()}, access: newAccess(Options{})})
 	ctx, end := context.WithCancel(t.Context())
 	end()
 	next, _ := s.look(ctx, &look{processes: []*process{{key: key{session.ID(), 1000}}, {key: key{"closed", 1000}}}})
@@ -77,7 +77,7 @@ func TestALookThatFailsKeepsWhatWasSeen(t *testing.T) {
 
 // A time line keeps connections apart, and the differences of the last patches only.
 func TestATimelineIsBounded(t *testing.T) {
-	lines := timeline{sessions: map[messages.SessionID][]entry{}}
+	lines := newTimeline()
 	lines.add(messages.NetworkConnection{Origin: messages.Origin{Session: "s", Process: 7}, Connection: messages.Connection{Host: "example.com", Port: 443, Allowed: true}})
 	for i := range maxDiffs + 3 {
 		lines.add(messages.PatchApplied{Origin: messages.Origin{Session: "s"}, Diff: fmt.Sprint("diff ", i)})

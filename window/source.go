@@ -33,7 +33,10 @@ type Session interface {
 }
 
 // hosted is a runtime as a source.
-type hosted struct{ *execbus.Runtime }
+type hosted struct {
+	*execbus.Runtime
+	events *timeline // gets what happens
+}
 
 // Sessions implements Source.
 func (h hosted) Sessions() (open []Session) {
@@ -51,8 +54,8 @@ func (h hosted) Session(id messages.SessionID) Session {
 	return nil
 }
 
-// Follow implements Source. The time lines of a runtime follow it.
-func (h hosted) Follow(context.Context, func()) {}
+// Follow implements Source.
+func (h hosted) Follow(ctx context.Context, changed func()) { h.events.follow(ctx, h.Runtime, changed) }
 
 // hostedSession is a session of a runtime.
 type hostedSession struct{ *execbus.Session }

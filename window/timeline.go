@@ -41,6 +41,8 @@ var kinds = []messages.EventKind{messages.KindExecStarted, messages.KindExecEnde
 	messages.KindApprovalResolved, messages.KindNetworkConnection, messages.KindPatchApplied, messages.KindPatchFailed, messages.KindExecNotice,
 	messages.KindProcessWarning, messages.KindProcessSignaled, messages.KindKeyboardTaken, messages.KindKeyboardReturned}
 
+func newTimeline() *timeline { return &timeline{sessions: map[messages.SessionID][]entry{}} }
+
 // follow writes the time lines until the runtime has ended, or ctx. Each event also tells those who look at the window.
 func (t *timeline) follow(ctx context.Context, rt *execbus.Runtime, poke func()) {
 	for {

@@ -30,7 +30,7 @@ type Options struct {
 type Window struct {
 	source   Source
 	access   *access
-	events   timeline
+	events   *timeline
 	sampler  *sampler
 	insecure bool
 	pings    time.Duration // between two pings of a browser
@@ -52,24 +52,22 @@ func New(rt *execbus.Runtime, options Options) (*Window, error) {
 	if rt == nil {
 		return nil, &messages.Error{Code: messages.ErrInvalidRequest, Op: "open window", Subject: "runtime", Detail: "there is none; start one first"}
 	}
-	w := newWindow(hosted{rt}, options)
-	w.work.Go(func() { w.events.follow(w.ctx, rt, w.sampler.poke) })
-	return w, nil
+	events := newTimeline()
+	return newWindow(hosted{rt, events}, events, options), nil
 }
 
 // Of makes the window of a source that is no runtime. It has no questions, approvals, time lines, keyboards, searches, executions and
 // recordings. Somebody must Close it, at the latest when the source ends.
 func Of(source Source, options Options) *Window {
-	w := newWindow(source, options)
-	w.work.Go(func() { source.Follow(w.ctx, w.sampler.poke) })
-	return w
+	return newWindow(source, newTimeline(), options)
 }
 
-func newWindow(source Source, options Options) *Window {
+func newWindow(source Source, events *timeline, options Options) *Window {
 	w := &Window{source: source, access: newAccess(options), insecure: options.Insecure, pings: pingPause, pongs: sendTime, seats: map[seatKey]*seat{}, feeds: map[key]*feed{},
-		events: timeline{sessions: map[messages.SessionID][]entry{}}}
+		events: events}
 	w.ctx, w.close = context.WithCancel(context.Background())
 	w.sampler = newSampler(w)
+	w.work.Go(func() { source.Follow(w.ctx, w.sampler.poke) })
 	return w
 }
 

@@ -14,8 +14,11 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/execbus/execbus"
+	"github.com/execbus/execbus/execserver"
+	"github.com/execbus/execbus/execserver/client"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/window"
 )
 
 // asked clicks a button that asks for a confirmation, gives the answer, and returns the question.
@@ -112,4 +115,86 @@ func TestConnectionsAreSeen(t *testing.T) {
 	p.see("#connections", "talked to 127.0.0.1")
 	p.see("#connections", "blocked.example")
 	p.picture("connections")
+}
+
+// serving is an exec-server as a source.
+type serving struct{ *execserver.Server }
+
+func (s serving) Sessions() (open []window.Session) {
+	for _, one := range s.Server.Sessions() {
+		open = append(open, one)
+	}
+	return open
+}
+
+func (s serving) Session(id messages.SessionID) window.Session {
+	for _, one := range s.Sessions() {
+		if one.ID() == id {
+			return one
+		}
+	}
+	return nil
+}
+
+// The window of an exec-server, whose client is a runtime, has the same pages, and the same faults in none of them.
+func TestAnExecServerIsSeen(t *testing.T) {
+	s := newStage(t, execbus.SessionOptions{})
+	spawner, err := execbus.NewSpawner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := execserver.NewServer(spawner, execserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	door := httptest.NewServer(server.Handler(""))
+	remote, err := client.Dial(s.context(), "ws"+strings.TrimPrefix(door.URL, "http"), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := execbus.Start(execbus.Options{Spawner: remote})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.session, err = far.OpenSession(execbus.SessionOptions{Dir: s.dir}); err != nil {
+		t.Fatal(err)
+	}
+	w := window.Of(serving{server}, window.Options{})
+	site := httptest.NewServer(w)
+	t.Cleanup(func() {
+		w.Close()
+		site.Close()
+		if err := errors.Join(far.Shutdown(context.Background()), remote.Close()); err != nil {
+			t.Error(err)
+		}
+		server.Close()
+		door.Close()
+		if err := spawner.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	process := s.start("bash", "-c", `printf '\033[1;32mgreen\033[0m <script>alert(1)</script>\n'; read -r x; echo "got $x"; read -r x`)
+	p := s.open(w.Link(site.URL), 1000, 800)
+	p.see("#sessions", "client-1")
+	p.see("#processes", "green")
+	p.picture("overview")
+	p.axe("overview")
+	p.click("#processes a")
+	p.see("#screen", "green <script>alert(1)</script>")
+	if _, err := s.session.Write(s.context(), messages.WriteStdin{Process: process.ID(), Bytes: []byte("word\n"), UntilTaken: true}); err != nil {
+		t.Fatal(err)
+	}
+	p.see("#screen", "got word")
+	p.see("#facts", "waits for input")
+	if text := p.text("body"); strings.Contains(text, "keyboard") || strings.Contains(text, "What happened") || strings.Contains(text, "End of input") {
+		t.Errorf("%s", text)
+	}
+	p.picture("process")
+	p.axe("process")
+	p.narrow("process")
+	p.asked("[data-do=terminate]", true)
+	p.see("#facts", "was terminated on request")
+	if record, err := process.Wait(s.context()); err != nil {
+		t.Errorf("the client does not see the end: %+v, %v", record, err)
+	}
 }
