@@ -12,6 +12,7 @@ import (
 	"github.com/execbus/execbus/bus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/rules"
+	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/tests/probe"
 )
 
@@ -329,6 +330,25 @@ func TestTheModesOfExecutions(t *testing.T) {
 			if e, is := event.(messages.ProgramExecuted); err != nil || !is || e.Rule != "forbidden git push (it.rules:2)" || e.Refused {
 				t.Errorf("%+v, %v", event, err)
 			}
+		}
+	}
+}
+
+// What was allowed and did not happen, because the answer came too late, was refused.
+func TestAnAnswerThatComesTooLateRefuses(t *testing.T) {
+	for _, words := range []string{"run:git status", "run:make all"} { // by no rule, and by a person
+		w := newWatched(t, func(_ *shared.SessionConfig, machine *fiction) { machine.tardy.Store(true) })
+		call := w.acts(words)
+		if words == "run:make all" {
+			w.answer(messages.DecisionApproved)
+		}
+		result := call.result()
+		wantCode(t, result, 126)
+		if all := result.RefusedExecutions; len(all) != 1 || all[0].Reason != ptyio.ErrJudgedLate.Error() || all[0].Decision != "" {
+			t.Errorf("%+v", all)
+		}
+		if got := w.executions(1); !strings.HasSuffix(got[0], "refused absence") {
+			t.Errorf("%q", got)
 		}
 	}
 }

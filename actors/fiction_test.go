@@ -54,6 +54,7 @@ type fiction struct {
 	sees     bool          // executions
 	held     atomic.Int32  // executions that waited for a person
 	judged   atomic.Int32  // executions that were judged
+	tardy    atomic.Bool   // answers come too late
 	release  chan struct{} // closed at the end, so that they do not
 }
 
@@ -378,7 +379,18 @@ func (c *imagined) executes(argv []string) bool {
 	late := time.AfterFunc(ptyio.JudgeWait, func() { gone(ptyio.ErrJudgedLate) })
 	verdict := make(chan ptyio.Verdict, 1)
 	c.machine.judged.Add(1)
-	go func() { verdict <- x.Judge(ctx, e, func() { late.Stop(); c.machine.held.Add(1) }) }()
+	go func() {
+		v, settled := x.Judge(ctx, e, func() { late.Stop(); c.machine.held.Add(1) })
+		switch {
+		case settled == nil:
+		case c.machine.tardy.Load():
+			v = ptyio.Refused
+			settled(ptyio.ErrJudgedLate)
+		default:
+			settled(context.Cause(ctx))
+		}
+		verdict <- v
+	}()
 	select {
 	case v := <-verdict:
 		if v == ptyio.AllowedAlike {

@@ -53,14 +53,14 @@ type judge struct {
 	allow func(ptyio.Execution) ptyio.Verdict // nil: none
 }
 
-func (j *judge) judge(_ context.Context, e ptyio.Execution, _ func()) ptyio.Verdict {
+func (j *judge) judge(_ context.Context, e ptyio.Execution, _ func()) (ptyio.Verdict, func(error)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.asked = append(j.asked, e)
 	if j.allow == nil {
-		return ptyio.Refused
+		return ptyio.Refused, nil
 	}
-	return j.allow(e)
+	return j.allow(e), nil
 }
 
 // executing runs a script to its end, and returns what it printed.
@@ -188,12 +188,12 @@ func TestADirectoryThatMayNotBeSearchedIsNobodysBusiness(t *testing.T) {
 func TestAQuestionIsWithdrawnWhenItsCallerIsGone(t *testing.T) {
 	executed(t, func(t *testing.T, spawner ptyio.Spawner, l ptyio.Launch, dir string) {
 		asked, cause := make(chan bool, 1), make(chan error, 1)
-		l.Executions.Names, l.Executions.Judge = []string{"touch"}, func(ctx context.Context, _ ptyio.Execution, hold func()) ptyio.Verdict {
+		l.Executions.Names, l.Executions.Judge = []string{"touch"}, func(ctx context.Context, _ ptyio.Execution, hold func()) (ptyio.Verdict, func(error)) {
 			hold()
 			asked <- true
 			<-ctx.Done()
 			cause <- context.Cause(ctx)
-			return ptyio.Allowed
+			return ptyio.Allowed, nil
 		}
 		l.Argv = []string{"bash", "-c", `touch x & read; kill -9 $!; wait $!; echo over; read`}
 		child, r := run(t, spawner, l)
@@ -216,7 +216,7 @@ func TestATreeThatAsksTooMuchAtOnceWaitsAlone(t *testing.T) {
 		const all = ptyio.MaxJudged + 72
 		var now, most, total atomic.Int32
 		full, release := make(chan bool), make(chan bool)
-		l.Executions.Names, l.Executions.Judge = []string{"touch"}, func(ctx context.Context, _ ptyio.Execution, hold func()) ptyio.Verdict {
+		l.Executions.Names, l.Executions.Judge = []string{"touch"}, func(ctx context.Context, _ ptyio.Execution, hold func()) (ptyio.Verdict, func(error)) {
 			hold()
 			total.Add(1)
 			if n := now.Add(1); n > most.Load() {
@@ -229,13 +229,13 @@ func TestATreeThatAsksTooMuchAtOnceWaitsAlone(t *testing.T) {
 			case <-release:
 			case <-ctx.Done():
 			}
-			return ptyio.Refused
+			return ptyio.Refused, nil
 		}
 		l.Argv = []string{"bash", "-c", fmt.Sprintf(`for i in $(seq %d); do touch $i & done 2>/dev/null; wait; echo over`, all)}
 		_, r := run(t, spawner, l)
 		<-full
 		other := l
-		other.Executions = &ptyio.Executions{Names: []string{"true"}, Unconfined: true, Judge: func(context.Context, ptyio.Execution, func()) ptyio.Verdict { return ptyio.Allowed }}
+		other.Executions = &ptyio.Executions{Names: []string{"true"}, Unconfined: true, Judge: func(context.Context, ptyio.Execution, func()) (ptyio.Verdict, func(error)) { return ptyio.Allowed, nil }}
 		if got := executing(t, spawner, other, `for i in $(seq 20); do /bin/true || exit; done; echo good`); got != "good" {
 			t.Error(got)
 		}
@@ -257,12 +257,12 @@ func TestTheDeathOfTheWardenLeavesNoExecutionWaiting(t *testing.T) {
 	} {
 		executed(t, func(t *testing.T, spawner ptyio.Spawner, l ptyio.Launch, dir string) {
 			asked, cause := make(chan bool, 2), make(chan error, 2)
-			l.Executions.Names, l.Executions.Judge = []string{"touch"}, func(ctx context.Context, _ ptyio.Execution, hold func()) ptyio.Verdict {
+			l.Executions.Names, l.Executions.Judge = []string{"touch"}, func(ctx context.Context, _ ptyio.Execution, hold func()) (ptyio.Verdict, func(error)) {
 				hold()
 				asked <- true
 				<-ctx.Done()
 				cause <- context.Cause(ctx)
-				return ptyio.Allowed
+				return ptyio.Allowed, nil
 			}
 			token := newToken()
 			l.Argv = []string{"bash", "-c", script, "bash", token}

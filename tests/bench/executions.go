@@ -38,7 +38,7 @@ func executionRows() []row {
 
 // judged are executions of which those with a name are judged, and allowed.
 func judged(name string) *ptyio.Executions {
-	return &ptyio.Executions{Names: []string{name}, Judge: func(context.Context, ptyio.Execution, func()) ptyio.Verdict { return ptyio.Allowed }}
+	return &ptyio.Executions{Names: []string{name}, Judge: func(context.Context, ptyio.Execution, func()) (ptyio.Verdict, func(error)) { return ptyio.Allowed, nil }}
 }
 
 // confinedLaunch is a script in the directory of this repository, confined to a directory of its own.

@@ -102,7 +102,7 @@ type judge struct {
 	snapshot         policy.Snapshot
 	planned          []policy.PlannedCommand
 	names            []string      // those that rules mention, where none is judged
-	tokens           chan struct{} // has one for each message that waits
+	tokens           chan struct{} // has one for each message that waits or will come
 	unseen           chan int64    // how many executions the actor was not told of; empty: none
 }
 
@@ -116,9 +116,9 @@ type seen struct {
 // Discard gives the token back.
 func (m seen) Discard() { <-m.tokens }
 
-// judge decides about one execution. It waits for a person where a rule asks, and tells the process before it answers. Its rules do not
-// change, so what meets none of them never will.
-func (j *judge) judge(ctx context.Context, e ptyio.Execution, hold func()) ptyio.Verdict {
+// judge decides about one execution. It waits for a person where a rule asks. The process is told of a refusal before the answer, and of
+// what is allowed when it is known whether the answer was in time. The rules do not change, so what meets none of them never will.
+func (j *judge) judge(ctx context.Context, e ptyio.Execution, hold func()) (ptyio.Verdict, func(error)) {
 	about := &policy.Execution{Execution: executionOf(e), Process: j.id, Planned: j.planned}
 	request := about.Request()
 	plan := j.plan(request, j.snapshot)
@@ -139,42 +139,62 @@ func (j *judge) judge(ctx context.Context, e ptyio.Execution, hold func()) ptyio
 	if v.Refusal != nil {
 		x.Refused, x.Reason = true, v.Refusal.Detail
 	}
-	j.tell(ctx, x)
-	switch {
-	case x.Refused:
-		return ptyio.Refused
-	case x.Rule == "":
-		return ptyio.AllowedAlike
+	x = shortened(x)
+	if !j.room(ctx) {
+		return ptyio.Refused, nil
 	}
-	return ptyio.Allowed
+	if x.Refused {
+		j.tell(x)
+		return ptyio.Refused, nil
+	}
+	verdict := ptyio.Allowed
+	if x.Rule == "" {
+		verdict = ptyio.AllowedAlike
+	}
+	return verdict, func(late error) {
+		if late != nil {
+			x.Refused, x.Reason, x.Source, x.Decision = true, unjudged(late), messages.DecidedByAbsence, ""
+		}
+		j.tell(x)
+	}
+}
+
+// unjudged is why an execution is refused that no answer has reached.
+func unjudged(cause error) string {
+	if errors.Is(cause, ptyio.ErrJudgedLate) {
+		return ptyio.ErrJudgedLate.Error()
+	}
+	return "the process that was to execute it has ended"
 }
 
 // ask asks a person.
 func (j *judge) ask(ctx context.Context, request policy.Request, plan policy.Plan) protocol.Verdict {
 	v, err := protocol.Inquire(ctx, func(m any) { j.system.Send(j.session, m) }, j.id, request)
 	if err != nil {
-		why := "the process that was to execute it has ended"
-		if errors.Is(context.Cause(ctx), ptyio.ErrJudgedLate) {
-			why = ptyio.ErrJudgedLate.Error()
-		}
-		return protocol.Verdict{Plan: plan, Source: messages.DecidedByAbsence, Refusal: shared.Rejected(why)}
+		return protocol.Verdict{Plan: plan, Source: messages.DecidedByAbsence, Refusal: shared.Rejected(unjudged(context.Cause(ctx)))}
 	}
 	return v
 }
 
-// tell tells the process of one execution. It waits until there is room, so that every judged execution is in the events.
-func (j *judge) tell(ctx context.Context, x messages.Execution) {
-	x = shortened(x)
+// room waits until there is room to tell the process of an execution, so that every judged one is in the events. It reports whether there
+// is: nobody needs an answer if its context has ended.
+func (j *judge) room(ctx context.Context) bool {
 	select {
 	case j.tokens <- struct{}{}:
+		return true
 	default:
-		select {
-		case j.tokens <- struct{}{}:
-		case <-ctx.Done():
-			j.miss(1)
-			return
-		}
 	}
+	select {
+	case j.tokens <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		j.miss(1)
+		return false
+	}
+}
+
+// tell tells the process of one execution, once there is room.
+func (j *judge) tell(x messages.Execution) {
 	j.system.Send(j.process, seen{batch: []messages.Execution{x}, tokens: j.tokens})
 }
 

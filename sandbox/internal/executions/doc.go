@@ -3,9 +3,9 @@
 //	filter, err := executions.NewFilter()
 //	// The child makes filter.Steps while it shares our descriptors, leaves these, and shows filter.Secret in its own execve.
 //	watch := executions.Start(filter.Listener(child), executions.Wanted{Names: []string{"git"}, Judge: true}, executions.To{
-//		Ask:       func(number uint64, e executions.Execution) { ... watch.Answer(number, allow) ... },
-//		Withdrawn: func(number uint64, late bool) { ... },
-//		Seen:      func(batch []executions.Execution, dropped int) { ... },
+//		Ask:     func(number uint64, e executions.Execution) { ... watch.Answer(number, allow) ... },
+//		Settled: func(number uint64, fate executions.Fate) { ... },
+//		Seen:    func(batch []executions.Execution, dropped int) { ... },
 //	})
 //	watch.Close() // when the tree has ended
 //

@@ -33,6 +33,16 @@ const (
 	Later
 )
 
+// Fate is what became of an execution that was asked about.
+type Fate int
+
+// The fates. One that was refused by an answer has none.
+const (
+	Passed Fate = iota // the kernel executes it, as an answer allowed
+	Late               // it was refused, because no answer came in time
+	Gone               // nobody waits for an answer any more
+)
+
 // Bounds of what is read and kept for one tree. Package ptyio has those with the same names, which a test compares.
 const (
 	MaxArguments     = 32 << 10

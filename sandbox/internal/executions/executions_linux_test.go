@@ -96,7 +96,7 @@ func watched(t *testing.T, wanted Wanted, waits waits, to func(*Watch) To, argv 
 
 func TestAnExecutionWaitsForItsJudgeUntilItIsLateUnlessItIsHeld(t *testing.T) {
 	for _, held := range []bool{false, true} {
-		withdrawn := make(chan bool, 1)
+		settled := make(chan Fate, 2)
 		short := waits{read: time.Minute, judge: 50 * time.Millisecond, look: 10 * time.Millisecond}
 		_, exit := watched(t, Wanted{Names: []string{"true"}, Judge: true}, short, func(w *Watch) To {
 			return To{
@@ -109,22 +109,42 @@ func TestAnExecutionWaitsForItsJudgeUntilItIsLateUnlessItIsHeld(t *testing.T) {
 						time.AfterFunc(5*short.judge, func() { w.Answer(number, Allow) })
 					}
 				},
-				Withdrawn: func(_ uint64, late bool) { withdrawn <- late },
+				Settled: func(number uint64, fate Fate) {
+					settled <- fate
+					w.Answer(number, Allow) // it means nothing any more
+				},
 			}
 		}, "/bin/sh", "-c", "/bin/true")
 		code := exit()
-		if held && (code != 0 || len(withdrawn) > 0) {
-			t.Errorf("held: exit code %d, %d withdrawn", code, len(withdrawn))
-		} else if !held && (code != 126 || !<-withdrawn) {
-			t.Errorf("exit code %d", code)
+		want, exits := Late, 126
+		if held {
+			want, exits = Passed, 0
 		}
+		if code != exits || len(settled) != 1 || <-settled != want {
+			t.Errorf("held %v: exit code %d, settled %d times", held, code, len(settled))
+		}
+	}
+}
+
+func TestAnAnswerAfterTheDeathOfTheCallerSaysSo(t *testing.T) {
+	settled := make(chan Fate, 2)
+	_, exit := watched(t, Wanted{Names: []string{"true"}, Judge: true}, defaultWaits, func(w *Watch) To {
+		return To{Settled: func(_ uint64, fate Fate) { settled <- fate }, Ask: func(number uint64, e Execution) {
+			for _ = unix.Kill(e.PID, unix.SIGKILL); w.valid(number); {
+				runtime.Gosched()
+			}
+			w.Answer(number, Allow)
+		}}
+	}, "/bin/sh", "-c", "/bin/true; exit 7")
+	if code := exit(); code != 7 || len(settled) != 1 || <-settled != Gone {
+		t.Errorf("exit code %d, settled %d times", code, len(settled))
 	}
 }
 
 func TestWhatIsAllowedAlikeIsBounded(t *testing.T) {
 	asked := 0
 	_, exit := watched(t, Wanted{Names: []string{"true"}, Judge: true}, defaultWaits, func(w *Watch) To {
-		return To{Ask: func(number uint64, e Execution) {
+		return To{Settled: func(uint64, Fate) {}, Ask: func(number uint64, e Execution) {
 			asked++
 			w.Answer(number, AllowAlike)
 			w.mu.Lock()
@@ -160,7 +180,7 @@ func TestMemoryThatNobodyBringsStopsItsTreeOnly(t *testing.T) {
 	var unread []string
 	short := waits{read: 50 * time.Millisecond, judge: time.Minute, look: 10 * time.Millisecond}
 	_, exit := watched(t, Wanted{Names: []string{"git"}, Judge: true}, short, func(w *Watch) To {
-		return To{Ask: func(number uint64, e Execution) {
+		return To{Settled: func(uint64, Fate) {}, Ask: func(number uint64, e Execution) {
 			mu.Lock()
 			unread = append(unread, e.Unread)
 			mu.Unlock()

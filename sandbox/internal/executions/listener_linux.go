@@ -115,7 +115,7 @@ type Watch struct {
 	// mu guards the fields below, which the goroutine that reads, the looks and the answers share. The answers come on the thread that
 	// spawns, which must not wait.
 	mu        sync.Mutex
-	wake      sync.Cond // asked, bytes, closed or reporting has changed
+	wake      sync.Cond // asked, bytes, closed, reporting or settling has changed
 	closed    bool
 	reading   *reading // nil while the goroutine waits
 	hung      int
@@ -128,15 +128,17 @@ type Watch struct {
 	batchSize int
 	dropped   int
 	reporting bool
+	settling  int // answers and looks that are about to say what became of executions
 }
 
 // To is told what is seen. Its functions may block, and are called from several goroutines, Seen from one at a time.
 type To struct {
 	// Ask asks about an execution; Answer must follow. It gets the number of the question.
 	Ask func(number uint64, e Execution)
-	// Withdrawn says that a question needs no answer: the caller is gone, or it was refused because no answer came in time.
-	Withdrawn func(number uint64, late bool)
-	Seen      func(batch []Execution, dropped int)
+	// Settled says what became of an execution, unless an answer refused it. It may come before the question was answered, and after an
+	// answer that was on its way: that one means nothing then.
+	Settled func(number uint64, fate Fate)
+	Seen    func(batch []Execution, dropped int)
 }
 
 type question struct {
@@ -173,7 +175,8 @@ func newWatch(listener int, wanted Wanted, to To, waits waits) *Watch {
 	return w
 }
 
-// Close forgets the tree. Executions that wait, and later ones, fail with ENOSYS. When it returns, all reports were passed on.
+// Close forgets the tree. Executions that wait, and later ones, fail with ENOSYS. When it returns, all reports were passed on, and what
+// became of those that were asked about was said, except of those that were waiting.
 func (w *Watch) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +187,7 @@ func (w *Watch) Close() {
 		w.wake.Broadcast()
 		_ = w.file.Close()
 	}
-	for w.reporting {
+	for w.reporting || w.settling > 0 {
 		w.wake.Wait()
 	}
 	if len(w.batch)+w.dropped > 0 {
@@ -293,6 +296,7 @@ func (w *Watch) Answer(number uint64, v Verdict) {
 		q.held = true
 	default:
 		w.forget(number)
+		w.settling++
 	}
 	if q != nil && v == AllowAlike && q.key != "" {
 		if len(w.known) == maxKnown {
@@ -303,11 +307,23 @@ func (w *Watch) Answer(number uint64, v Verdict) {
 	w.mu.Unlock()
 	switch {
 	case q == nil || v == Later:
-	case v == Allow || v == AllowAlike:
-		w.respond(number, 0)
-	default:
+		return
+	case v != Allow && v != AllowAlike:
 		w.respond(number, unix.EACCES)
+	case w.respond(number, 0):
+		w.to.Settled(number, Passed)
+	default:
+		w.to.Settled(number, Gone)
 	}
+	w.settled()
+}
+
+// settled says that what had to be said of executions was said.
+func (w *Watch) settled() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.settling--
+	w.wake.Broadcast()
 }
 
 // forget is called with w.mu held.
@@ -384,17 +400,19 @@ func (w *Watch) lookAgain() {
 	}
 	again := !w.closed && (w.busy || w.reading != nil || len(w.asked) > 0 || len(w.batch) > 0)
 	w.busy, w.looks = false, again
+	w.settling++
 	w.mu.Unlock()
 	if again {
 		time.AfterFunc(w.waits.look, w.lookAgain)
 	}
 	for _, number := range late {
 		w.respond(number, unix.EACCES)
-		w.to.Withdrawn(number, true)
+		w.to.Settled(number, Late)
 	}
 	for _, number := range gone {
-		w.to.Withdrawn(number, false)
+		w.to.Settled(number, Gone)
 	}
+	w.settled()
 	if hanging != nil {
 		w.decide(hanging.notification, Execution{Unread: "it could not be read within a second"}, w.wanted.Judge, 0)
 		go w.serve()

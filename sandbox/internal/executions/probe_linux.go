@@ -41,7 +41,7 @@ var Refused = sync.OnceValue(func() error {
 				unread <- e.Unread
 				w.Answer(number, Refuse)
 			},
-			Withdrawn: func(uint64, bool) {},
+			Settled: func(uint64, Fate) {},
 		})
 		close(started)
 		defer w.Close()

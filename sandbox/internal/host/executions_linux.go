@@ -15,9 +15,12 @@ func wanted(e *ptyio.Executions) *executions.Wanted {
 
 var verdicts = map[ptyio.Verdict]executions.Verdict{ptyio.Allowed: executions.Allow, ptyio.AllowedAlike: executions.AllowAlike}
 
+// fates say to a judge what became of an execution.
+var fates = map[executions.Fate]error{executions.Passed: nil, executions.Late: ptyio.ErrJudgedLate, executions.Gone: ptyio.ErrCallerGone}
+
 // executions takes what a reply says about executions, and reports whether it is about them.
 func (p *process) executions(reply wire.Reply) bool {
-	if reply.Execution == nil && reply.Withdrawn == nil && reply.Seen == nil {
+	if reply.Execution == nil && reply.Settled == nil && reply.Seen == nil {
 		return false
 	}
 	p.mu.Lock()
@@ -28,10 +31,8 @@ func (p *process) executions(reply wire.Reply) bool {
 	case gone: // its tree has ended, or will
 	case reply.Execution != nil:
 		l.judge(reply.Execution.Number, ptyio.Execution(reply.Execution.Execution))
-	case reply.Withdrawn != nil && reply.Withdrawn.Late:
-		l.judged(reply.Withdrawn.Number, ptyio.ErrJudgedLate)
-	case reply.Withdrawn != nil:
-		l.judged(reply.Withdrawn.Number, ptyio.ErrCallerGone)
+	case reply.Settled != nil:
+		l.settled(reply.Settled.Number, fates[reply.Settled.Fate])
 	default:
 		batch := make([]ptyio.Execution, len(reply.Seen.Batch))
 		for i, e := range reply.Seen.Batch {
@@ -42,13 +43,19 @@ func (p *process) executions(reply wire.Reply) bool {
 	return true
 }
 
+// judgement is of one execution. Its fields are guarded by process.mu.
+type judgement struct {
+	cancel  context.CancelCauseFunc
+	settled func(error) // what the judge wants to know; nil before it has answered
+}
+
 // judge has an execution judged, in a goroutine of its own: the warden bounds their number.
 func (l *leader) judge(number uint64, e ptyio.Execution) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	l.process.mu.Lock()
 	ended := l.judging == nil
 	if !ended {
-		l.judging[number] = cancel
+		l.judging[number] = &judgement{cancel: cancel}
 	}
 	l.process.mu.Unlock()
 	if ended {
@@ -58,29 +65,56 @@ func (l *leader) judge(number uint64, e ptyio.Execution) {
 	go func() {
 		defer cancel(nil)
 		answer := func(v executions.Verdict) { l.process.out.Judge(l.id, wire.Judged{Number: number, Verdict: v}) }
-		verdict := verdicts[l.spec.Executions.Judge(ctx, e, func() { answer(executions.Later) })] // refused, if it is none of them
-		if l.judged(number, nil) {
-			answer(verdict)
+		verdict, settled := l.spec.Executions.Judge(ctx, e, func() { answer(executions.Later) })
+		if settled == nil {
+			settled = func(error) {}
+		}
+		answered := verdicts[verdict] // refused, if it is none of them
+		if l.judged(number, answered != executions.Refuse, settled) {
+			answer(answered)
+		} else if answered != executions.Refuse {
+			settled(context.Cause(ctx))
 		}
 	}()
 }
 
-// judged ends the judgement of an execution, with a cause. It reports whether nothing else had.
-func (l *leader) judged(number uint64, cause error) bool {
+// judged notes an answer. It reports whether it is in time, as far as we know: of one that allows the warden says what became of it.
+func (l *leader) judged(number uint64, allowed bool, settled func(error)) bool {
 	l.process.mu.Lock()
-	cancel := l.judging[number]
+	defer l.process.mu.Unlock()
+	j := l.judging[number]
+	switch {
+	case j == nil:
+		return false
+	case allowed:
+		j.settled = settled
+	default:
+		delete(l.judging, number)
+	}
+	return true
+}
+
+// settled ends the judgement of an execution with what became of that; nil if the kernel executes it.
+func (l *leader) settled(number uint64, fate error) {
+	l.process.mu.Lock()
+	if j := l.judging[number]; j != nil {
+		j.end(fate)
+	}
 	delete(l.judging, number)
 	l.process.mu.Unlock()
-	if cancel != nil {
-		cancel(cause)
+}
+
+// end is called with process.mu held.
+func (j *judgement) end(fate error) {
+	if j.cancel(fate); j.settled != nil {
+		j.settled(fate)
 	}
-	return cancel != nil
 }
 
 // judgeNoMore ends all judgements of a tree. It is called with process.mu held.
 func (l *leader) judgeNoMore() {
-	for _, cancel := range l.judging {
-		cancel(ptyio.ErrCallerGone)
+	for _, j := range l.judging {
+		j.end(ptyio.ErrCallerGone)
 	}
 	l.judging = nil
 }

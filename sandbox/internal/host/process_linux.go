@@ -74,8 +74,8 @@ type leader struct {
 	// enforced is the enforcement for it; nil if nothing had to be enforced.
 	enforced *messages.Enforcement
 	// Guarded by process.mu.
-	// judging has what ends the judgement of each execution that is being judged, by its number; nil when the tree has ended.
-	judging   map[uint64]context.CancelCauseFunc
+	// judging has the executions that are being judged, or were allowed and may still be refused, by number; nil when the tree has ended.
+	judging   map[uint64]*judgement
 	abandoned bool // no caller waits for the answer any more, or for what follows it
 	exited    bool
 }
@@ -148,7 +148,7 @@ func (p *process) request(ctx context.Context, spec Start, bounds *bounds) (ptyi
 	l := &leader{process: p, spec: spec.Start, plan: request.Plan, reply: make(chan error, 1), over: make(chan struct{}), enforced: spec.Enforced}
 	l.spec.Argv, l.spec.Env, l.spec.Files = nil, nil, nil // they may be large
 	if spec.Executions != nil {
-		request.Executions, l.judging = wanted(spec.Executions), map[uint64]context.CancelCauseFunc{}
+		request.Executions, l.judging = wanted(spec.Executions), map[uint64]*judgement{}
 	}
 	if err := p.enter(l); err != nil {
 		return nil, err

@@ -1,13 +1,18 @@
 package host
 
 import (
+	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/sandbox/internal/executions"
+	"github.com/execbus/execbus/sandbox/internal/tree"
 	"github.com/execbus/execbus/sandbox/internal/wire"
 )
 
@@ -57,5 +62,60 @@ func TestWhatADeadWardenHasWrittenIsReadThoughAnotherCouldWriteMore(t *testing.T
 	}
 	if output := p.lastOutput(); len(output) != maxOutput || !strings.HasSuffix(output, "last") {
 		t.Errorf("%d bytes, %.20q", len(output), output)
+	}
+}
+
+// An answer can be on its way when the warden has refused an execution. The judge is told what became of it, in time for the end of the tree.
+func TestAJudgeLearnsWhetherItsAnswerWasInTime(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		reply wire.Reply
+		want  error
+	}{
+		{"in time", wire.Reply{Settled: &wire.Settled{Number: 7, Fate: executions.Passed}}, nil},
+		{"late", wire.Reply{Settled: &wire.Settled{Number: 7, Fate: executions.Late}}, ptyio.ErrJudgedLate},
+		{"gone", wire.Reply{Settled: &wire.Settled{Number: 7, Fate: executions.Gone}}, ptyio.ErrCallerGone},
+		{"over", wire.Reply{Ended: &tree.Report{}}, ptyio.ErrCallerGone},
+	} {
+		for _, answered := range []bool{true, false} { // otherwise it answers after all that
+			p, l := connected(t)
+			settled, judging, answer := make(chan error, 2), make(chan context.Context, 1), make(chan bool)
+			l.spec.Exited, l.spec.TreeEnded = func(messages.ExitStatus, error) {}, func(messages.TreeReport) {}
+			l.spec.Executions = &ptyio.Executions{Judge: func(ctx context.Context, _ ptyio.Execution, _ func()) (ptyio.Verdict, func(error)) {
+				judging <- ctx
+				<-answer
+				return ptyio.Allowed, func(fate error) { settled <- fate }
+			}}
+			l.judging = map[uint64]*judgement{}
+			p.executions(wire.Reply{ID: l.id, Execution: &wire.Execution{Number: 7}})
+			ctx := <-judging
+			if answered {
+				close(answer)
+				for noted := false; !noted; runtime.Gosched() {
+					p.mu.Lock()
+					noted = l.judging[7].settled != nil
+					p.mu.Unlock()
+				}
+			} else if test.want == nil {
+				continue
+			}
+			test.reply.ID = l.id
+			if !p.executions(test.reply) {
+				p.dispatch(test.reply)
+			}
+			if answered && len(settled) != 1 {
+				t.Errorf("%s: nothing was said before what follows", test.name)
+			} else if !answered {
+				<-ctx.Done()
+				close(answer)
+			}
+			if fate := <-settled; fate != test.want {
+				t.Errorf("%s, answered %v: %v", test.name, answered, fate)
+			}
+			p.executions(wire.Reply{ID: l.id, Settled: &wire.Settled{Number: 7, Fate: executions.Gone}}) // nobody waits for it
+			if len(settled) > 0 {
+				t.Errorf("%s, answered %v: it was said twice", test.name, answered)
+			}
+		}
 	}
 }

@@ -35,8 +35,8 @@ func (w *warden) see(n *child) {
 		Ask: func(number uint64, e executions.Execution) {
 			say(wire.Reply{Execution: &wire.Execution{Number: number, Execution: e}})
 		},
-		Withdrawn: func(number uint64, late bool) {
-			say(wire.Reply{Withdrawn: &wire.Withdrawn{Number: number, Late: late}})
+		Settled: func(number uint64, fate executions.Fate) {
+			say(wire.Reply{Settled: &wire.Settled{Number: number, Fate: fate}})
 		},
 		Seen: func(batch []executions.Execution, dropped int) {
 			say(wire.Reply{Seen: &wire.Seen{Batch: batch, Dropped: dropped}})

@@ -78,7 +78,9 @@ func drawReply(t *rapid.T) *Reply {
 				Airtight: rapid.Bool().Draw(t, "airtight")}
 		}),
 		Execution: some(t, "execution", func() Execution { return Execution{rapid.Uint64().Draw(t, "number"), seen.Draw(t, "execution")} }),
-		Withdrawn: some(t, "withdrawn", func() Withdrawn { return Withdrawn{rapid.Uint64().Draw(t, "number"), rapid.Bool().Draw(t, "late")} }),
+		Settled: some(t, "settled", func() Settled {
+			return Settled{rapid.Uint64().Draw(t, "number"), executions.Fate(rapid.Int().Draw(t, "fate"))}
+		}),
 		Seen: some(t, "seen", func() Seen {
 			return Seen{rapid.SliceOfN(seen, 0, 3).Draw(t, "batch"), rapid.Int().Draw(t, "dropped")}
 		})}
@@ -128,7 +130,7 @@ func TestEveryFieldIsWritten(t *testing.T) {
 			Withdraw: &Withdraw{}, Signal: &Signal{1, 1}, End: &End{1}, Judged: &Judged{1, executions.Allow}},
 		&Reply{1, &Hello{1, 1, 1}, &Started{1, 1, confine.Confined, []string{"a"}}, &Failed{1, "a"}, &tree.Status{Kind: 1, Number: 1}, 1,
 			&tree.Report{Ended: 1, Survivors: []tree.Survivor{{PID: 1, Name: "n", Why: "w"}}, Airtight: true}, &Listening{3, true},
-			&Execution{1, executed}, &Withdrawn{1, true}, &Seen{[]executions.Execution{executed}, 1}},
+			&Execution{1, executed}, &Settled{1, executions.Late}, &Seen{[]executions.Execution{executed}, 1}},
 	} {
 		checkSet(t, reflect.ValueOf(message).Elem())
 		out := coder{}

@@ -102,9 +102,9 @@ type Reply struct {
 	Ended   *tree.Report
 	// Listening comes with sockets before the first Started that it concerns. Its ID is the number of a Register.
 	Listening *Listening
-	// Execution, Withdrawn and Seen come between Started and Ended.
+	// Execution, Settled and Seen come between Started and Ended.
 	Execution *Execution
-	Withdrawn *Withdrawn
+	Settled   *Settled
 	Seen      *Seen
 }
 
@@ -114,10 +114,10 @@ type Execution struct {
 	executions.Execution
 }
 
-// Withdrawn says that an Execution needs no answer: its caller is gone, or was refused because the answer came too late.
-type Withdrawn struct {
+// Settled says what became of an Execution, unless Judged refused it. One that is Late or Gone needs no answer.
+type Settled struct {
 	Number uint64
-	Late   bool
+	Fate   executions.Fate
 }
 
 // Seen reports executions that were not asked about. Of the dropped ones there is only the number.
@@ -278,9 +278,9 @@ func (m *Reply) code(c *coder) {
 		number(c, &m.Execution.Number)
 		execution(c, &m.Execution.Execution)
 	}
-	if optional(c, &m.Withdrawn) {
-		number(c, &m.Withdrawn.Number)
-		flag(c, &m.Withdrawn.Late)
+	if optional(c, &m.Settled) {
+		number(c, &m.Settled.Number)
+		number(c, &m.Settled.Fate)
 	}
 	if optional(c, &m.Seen) {
 		list(c, &m.Seen.Batch, execution)
