@@ -156,8 +156,9 @@
 // processes, when it does: see messages.ExecutionMode. By default they do, where there are such rules and the machine can do it. What a rule
 // forbids fails with "Permission denied"; where a rule asks, the process that executes waits, and Question.Execution says who executes
 // what, inside of which command. Equal executions of a process share a question. Approved lets it run once, approved for the session every
-// equal one; denied is remembered for the process, and after 32 of them nobody is asked for it. Abort ends the command. A program that the approved
-// command names itself is not asked about again. Result.RefusedExecutions names program and rule; a refusal is no denial by the sandbox, and no
+// equal one; denied is remembered for the process, and after 32 of them nobody is asked for it. What nobody
+// answers in time is refused, and refused again without a question while the same pid tries it, as a search of PATH does; another pid is asked
+// about. Abort ends the command. A program that the approved command names itself is not asked about again. Result.RefusedExecutions names program and rule; a refusal is no denial by the sandbox, and no
 // second attempt follows. [Session.Executions] and the record count what was executed; messages.ProgramExecuted tells each. Package policy says
 // which rule an execution meets, and what that does not see.
 //

@@ -334,6 +334,23 @@ func TestTheModesOfExecutions(t *testing.T) {
 	}
 }
 
+// What nobody answers is refused to the caller that goes on to the next directory of PATH, and asked about when another process tries it.
+func TestWhatNobodyAnswersIsNotAskedOfTheSameCallerAgain(t *testing.T) {
+	w := newWatched(t, func(c *shared.SessionConfig, _ *fiction) { c.ApprovalDeadline = time.Millisecond })
+	result := w.acts("run:make all", "run:make all", "run:make other", "as:8", "run:make all", "run:make all").result()
+	all := w.executions(5)
+	if want := []string{"[make all] refused deadline", "[make all] refused policy", "[make other] refused deadline", "[make all] refused deadline",
+		"[make all] refused policy"}; !slices.Equal(all, want) {
+		t.Errorf("%q", all)
+	}
+	for _, refused := range result.RefusedExecutions {
+		if refused.Reason != "nobody answered the question before its deadline" {
+			t.Errorf("%+v", refused)
+		}
+	}
+	w.nothingLeft()
+}
+
 // What was allowed and did not happen, because the answer came too late, was refused.
 func TestAnAnswerThatComesTooLateRefuses(t *testing.T) {
 	for _, words := range []string{"run:git status", "run:make all"} { // by no rule, and by a person

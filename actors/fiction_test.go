@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -31,6 +32,7 @@ import (
 //	awaits:hidden K    the same, and the system does not show it
 //	blind:N     the next N looks at it fail; all of them if N is negative
 //	run:P A     it executes program P with argument A; if it may not, it says so and will end with code 126. With & between several, at once
+//	as:N        from now on process N, and not 7, executes
 //	flood:N     N executions that nobody judges
 //	listens:N   from now on a program listens on port N of 127.0.0.1; on none without N
 //	leave:N     the end of the leader, with that code; one it has started goes on
@@ -184,6 +186,7 @@ type imagined struct {
 	given   chan struct{} // receives a token when it is abandoned
 
 	mu        sync.Mutex // its methods are called from anywhere
+	executor  int        // the process that executes; zero for 7
 	alike     []string   // what may be executed without being judged again
 	over      bool
 	eof       bool
@@ -290,6 +293,8 @@ func (c *imagined) live() {
 			if !c.executesAll(number) {
 				exit.Status = messages.StatusExited(126)
 			}
+		case "as":
+			c.executor = n
 		case "flood":
 			batch := slices.Repeat([]ptyio.Execution{{Program: "/usr/bin/true", Argv: []string{"true"}}}, 100)
 			for range n / len(batch) {
@@ -367,7 +372,7 @@ func (c *imagined) executes(argv []string) bool {
 	if x == nil || !c.machine.sees {
 		return true
 	}
-	e := ptyio.Execution{PID: 7, Parent: c.pid, Program: "/usr/bin/" + argv[0], Resolved: "/usr/bin/" + argv[0], Argv: argv, Dir: c.launch.Dir}
+	e := ptyio.Execution{PID: cmp.Or(c.executor, 7), Parent: c.pid, Program: "/usr/bin/" + argv[0], Resolved: "/usr/bin/" + argv[0], Argv: argv, Dir: c.launch.Dir}
 	c.mu.Lock()
 	known := slices.Contains(c.alike, strings.Join(argv, " "))
 	c.mu.Unlock()

@@ -53,7 +53,7 @@ func choice(kind messages.DecisionKind, remembers string) messages.Choice {
 	return messages.Choice{Kind: kind, Sentence: sentences[kind], Remembers: remembers}
 }
 
-// RuleRemembers says what an allow rule for a prefix does.
+// RuleRemembers says what an allow rule for a prefix does. It holds in sessions that enforce rules at executions and in others.
 func RuleRemembers(prefix []string, file string) string {
 	where, long := "in every session", "until the runtime ends"
 	if len(prefix) > 0 && strings.Contains(prefix[0], "/") && !strings.HasPrefix(prefix[0], "/") {
@@ -62,8 +62,8 @@ func RuleRemembers(prefix []string, file string) string {
 	if file != "" {
 		long = "written to " + messages.Visible(file)
 	}
-	return fmt.Sprintf("every command that begins with the words %s, whatever follows them, runs without a question and without a "+
-		"sandbox, %s; %s", messages.Display(prefix), where, long)
+	return fmt.Sprintf("every command that begins with the words %s, whatever follows them, runs without a question, and without a sandbox "+
+		"except where rules are enforced at executions, %s; %s", messages.Display(prefix), where, long)
 }
 
 // remembered says what an approval for the session covers.

@@ -41,9 +41,9 @@ func TestChoices(t *testing.T) {
 				FileSystem: &messages.FileSystemPermissions{Read: []string{"/r"}, Write: []string{"w\u200b"}}}
 		}, Plan{FirstAttempt: Sandboxed, OnDenial: Return}, []string{"the network, reading /r (wherever that leads), writing w\\u200b (wherever that leads)"}, "without", ""},
 		"an absolute program": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Return, Amendment: []string{"/usr/bin/x"}},
-			nil, "", "/usr/bin/x, whatever follows them, runs without a question and without a sandbox, in every session"},
+			nil, "", "/usr/bin/x, whatever follows them, runs without a question, and without a sandbox except where rules are enforced at executions, in every session"},
 		"a relative program": {func(*Request) {}, Plan{FirstAttempt: Sandboxed, OnDenial: Return, Amendment: []string{"./x"}},
-			nil, "", "./x, whatever follows them, runs without a question and without a sandbox, in every directory that has such"},
+			nil, "", "./x, whatever follows them, runs without a question, and without a sandbox except where rules are enforced at executions, in every directory that has such"},
 	} {
 		r := request
 		c.change(&r)

@@ -156,8 +156,8 @@
 // where paths lead, they count as they are written, and the question says so.
 //
 // Approved with a rule writes an allow rule for [Plan.Amendment] to a file. It holds for every command that begins with
-// these words, in every session, without a question and without a sandbox, before the command that was asked about goes
-// on. No rule is offered where one matches already, where the prefix would allow everything (shells, interpreters, env,
+// these words, in every session, without a question, and without a sandbox except under [Snapshot.Executions], before the command that was
+// asked about goes on. No rule is offered where one matches already, where the prefix would allow everything (shells, interpreters, env,
 // sudo, git alone), where it would not hold, for a whole script, as after bash -c or python3 -c, or for a program or a script
 // that lies where commands may write: what is there later would run without a sandbox. [Choices] explains all this to the person who is asked, and [Display]
 // shows the command so that nothing in it is hidden. The plan's Segments are the commands that run: at most 10, and how

@@ -14,7 +14,19 @@ import (
 type inquiries struct {
 	open    map[*protocol.Inquiry]*entry // with the process; nil if that is not known
 	refused map[asking]map[string]string // why, by the key of what was refused
+	// unanswered has why executions were refused about which nobody answered, by the process of the caller.
+	unanswered map[messages.ProcessID]map[try]string
 }
+
+// try is an execution that one process of a command's tree tries. What looks through PATH tries it under the next directory when it was
+// refused under one. Another process is another attempt: a loop that comes again is asked about again.
+type try struct {
+	key string
+	pid int
+}
+
+// maxUnanswered bounds the attempts that are remembered for one process; one more, and all are forgotten.
+const maxUnanswered = 256
 
 // asking is what a person has refused things to.
 type asking struct {
@@ -95,6 +107,12 @@ func (v *supervisor) inquired(q *protocol.Inquiry) {
 		q.Refuse(why)
 		return
 	}
+	if x := q.Request.Execution; x != nil {
+		if why, before := v.inquiries.unanswered[q.Process][try{key, x.PID}]; before {
+			q.Refuse(why)
+			return
+		}
+	}
 	if len(refused) >= maxRefused {
 		q.Refuse(who.tired())
 		return
@@ -147,12 +165,15 @@ func (v *supervisor) askerOf(q *protocol.Inquiry) inquiryAsker {
 }
 
 // inquiryAnswered answers an inquiry, and goes on with the end of its process, which may wait for that. What a person has refused is
-// remembered, so that a process which tries again is not asked about again.
+// remembered, so that a process which tries again is not asked about again; and so is, for its caller, what nobody has answered.
 func (v *supervisor) inquiryAnswered(m inquiryAnswered) []effect {
 	e, open := v.inquiries.open[m.Inquiry]
 	if open && len(v.entries) > 0 && m.verdict.Decision == messages.DecisionDenied && m.verdict.Source == messages.DecidedByPerson {
 		who, key := askingOf(m.Inquiry)
 		v.inquiries.refuse(who, key, m.verdict.Refusal.Detail)
+	}
+	if x := m.Inquiry.Request.Execution; open && x != nil && m.verdict.Refusal != nil && m.verdict.Source == messages.DecidedByDeadline {
+		v.inquiries.pass(m.Process, try{x.Key(false), x.PID}, m.verdict.Refusal.Detail)
 	}
 	m.Answer(m.verdict)
 	delete(v.inquiries.open, m.Inquiry)
@@ -178,6 +199,17 @@ func (i *inquiries) refuse(who asking, key, why string) {
 	i.refused[who][key] = why
 }
 
+// pass remembers that nobody answered about an attempt.
+func (i *inquiries) pass(process messages.ProcessID, a try, why string) {
+	if i.unanswered == nil {
+		i.unanswered = map[messages.ProcessID]map[try]string{}
+	}
+	if all := i.unanswered[process]; all == nil || len(all) == maxUnanswered {
+		i.unanswered[process] = map[try]string{}
+	}
+	i.unanswered[process][a] = why
+}
+
 // withdrawInquiries withdraws the inquiries of a process, or those that belong to none. Their verdicts still come.
 func (v *supervisor) withdrawInquiries(e *entry) {
 	for q, of := range v.inquiries.open {
@@ -201,10 +233,11 @@ func (v *supervisor) uninquired(q *protocol.Inquiry) {
 	v.ctx.Send(v.approval.actor, m)
 }
 
-// forgetInquiries forgets what a person has refused to a process that has ended.
+// forgetInquiries forgets what was refused to a process that has ended.
 func (v *supervisor) forgetInquiries(id messages.ProcessID) {
 	delete(v.inquiries.refused, asking{id, true})
 	delete(v.inquiries.refused, asking{id, false})
+	delete(v.inquiries.unanswered, id)
 	if len(v.entries) == 0 { // connections that belong to no process
 		delete(v.inquiries.refused, asking{})
 	}
