@@ -121,7 +121,7 @@ func TestWhatIsAllowedAlikeIsJudgedOnce(t *testing.T) {
 				}
 			}
 			// The last ones differ in one thing each: the arguments, how they are divided, their number, the path, and the file.
-			got := executing(t, spawner, l, `ln -sf /bin/echo tool; for i in 1 2 3 4; do ./tool good; ./tool bad; done; ./tool "a b"; ./tool a b; ./tool a b ""; $PWD/tool good; ln -sf /usr/bin/printf tool; ./tool good`)
+			got := executing(t, spawner, l, `ln -sf /bin/echo tool; for i in 1 2 3 4; do ./tool good; ./tool bad; done; ./tool "a b"; ./tool a b; ./tool a b ""; (exec -a ./tool "$PWD/tool" good); ln -sf /usr/bin/printf tool; ./tool good`)
 			asked := map[string]int{}
 			for _, e := range j.asked {
 				asked[fmt.Sprintf("%s %s %q", filepath.Base(e.Program), filepath.Base(e.Resolved), e.Argv[1:])]++

@@ -299,6 +299,34 @@ func TestCloseWritesWhatIsUrgentAndDropsTheStarts(t *testing.T) {
 	<-closed
 }
 
+func TestTheEndOfFileComesAfterTheAnswers(t *testing.T) {
+	o, other := outbox(t, 0)
+	o.conn.sending.Lock() // as if another message were being written
+	go o.Judge(7, Judged{Number: 8})
+	until := func(what string) {
+		pattern := regexp.MustCompile(what)
+		for stacks := make([]byte, 1<<20); !pattern.Match(stacks[:runtime.Stack(stacks, true)]); runtime.Gosched() {
+			select {
+			case <-o.done:
+				t.Fatal("an answer is left out")
+			default:
+			}
+		}
+	}
+	until(`sendEncoded\(.*\n.*\n.*Outbox\)\.Judge\(`)
+	closed := make(chan struct{})
+	go func() { o.Close(long); close(closed) }()
+	until(`WaitGroup\)\.Wait\(.*\n.*\n.*Outbox\)\.write\(`)
+	o.conn.sending.Unlock()
+	if got := receive(t, other); got.ID != 7 || got.Judged == nil || got.Judged.Number != 8 {
+		t.Errorf("%+v", got)
+	}
+	if err := other.Receive(&Request{}); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	<-closed
+}
+
 func TestCloseDoesNotWaitForOneWhoDoesNotRead(t *testing.T) {
 	o, other := outbox(t, 0)
 	o.stuck(t, 1, 6<<20)
