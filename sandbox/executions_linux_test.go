@@ -7,6 +7,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -288,6 +290,66 @@ func TestTheDeathOfTheWardenLeavesNoExecutionWaiting(t *testing.T) {
 	}
 }
 
+// A warden may also die during a birth: as soon as it has the listener, while the child may have it, too, or when the child executes already.
+func TestTheDeathOfTheWardenDuringABirthLeavesNothing(t *testing.T) {
+	executed(t, func(t *testing.T, spawner ptyio.Spawner, l ptyio.Launch, _ string) {
+		l.Executions.Seen = func([]ptyio.Execution, int) {}
+		for round := range 4 {
+			token := newToken()
+			l.Argv = []string{"sleep", "1000"}
+			child, r := run(t, spawner, l)
+			warden := topWarden(child.PID())
+			before := listenersOf(warden)
+			starting, giveBack, late := l, func() {}, newRecorder()
+			starting.Argv, starting.Events = []string{"sh", "-c", "/bin/true; /bin/true; :", token}, late.receive
+			ready := func() bool { return listenersOf(warden) > before }
+			if round == 0 {
+				starting.Argv[0], giveBack, ready = leasetest.Watched(t, "/bin/sh")
+			}
+			type birth struct {
+				child ptyio.Child
+				err   error
+			}
+			started := make(chan birth, 1)
+			go func() {
+				child, err := spawner.Spawn(context.Background(), starting)
+				started <- birth{child, err}
+			}()
+			for begin := time.Now(); !ready() && len(started) == 0; { // it may be over before anybody looks
+				if time.Since(begin) > patience {
+					t.Fatal("it is never born")
+				}
+			}
+			born := childrenOf(t, warden)
+			_ = syscall.Kill(warden, syscall.SIGKILL)
+			r.awaitEnd(t)
+			eventually(t, "no child is left", func() bool {
+				return !slices.ContainsFunc(born, func(child string) bool {
+					pid, _ := strconv.Atoi(child)
+					_, alive := look(pid)
+					return alive
+				})
+			})
+			giveBack()
+			if b := receive(t, "the start", started); b.err == nil { // one that was killed before can pass for started
+				late.awaitEnd(t)
+			}
+			noneLeft(t, token)
+		}
+	})
+}
+
+// listenersOf counts the listeners of a process.
+func listenersOf(pid int) (count int) {
+	fds, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	for _, fd := range fds {
+		if target, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, fd.Name())); target == "anon_inode:seccomp notify" {
+			count++
+		}
+	}
+	return count
+}
+
 // topWarden finds the warden above a process, and not process 1 of a namespace, which looks like one at first.
 func topWarden(pid int) (warden int) {
 	for above := wardenAbove(pid); above != 0; above = wardenAbove(above) {
@@ -340,15 +402,7 @@ func TestNobodyButTheWardenHasAListener(t *testing.T) {
 		late.awaitEnd(t)
 		child.EndTree(0)
 		r.awaitEnd(t)
-		eventually(t, "no listener is left", func() bool {
-			fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", warden))
-			for _, fd := range fds {
-				if target, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", warden, fd.Name())); target == "anon_inode:seccomp notify" {
-					return false
-				}
-			}
-			return err == nil
-		})
+		eventually(t, "no listener is left", func() bool { return listenersOf(warden) == 0 })
 	})
 }
 
