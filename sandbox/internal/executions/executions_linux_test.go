@@ -127,16 +127,18 @@ func TestAnExecutionWaitsForItsJudgeUntilItIsLateUnlessItIsHeld(t *testing.T) {
 }
 
 func TestAnAnswerAfterTheDeathOfTheCallerSaysSo(t *testing.T) {
-	settled := make(chan Fate, 2)
+	settled, dead := make(chan Fate, 3), false
 	_, exit := watched(t, Wanted{Names: []string{"true"}, Judge: true}, defaultWaits, func(w *Watch) To {
 		return To{Settled: func(_ uint64, fate Fate) { settled <- fate }, Ask: func(number uint64, e Execution) {
-			for _ = unix.Kill(e.PID, unix.SIGKILL); w.valid(number); {
+			for !dead && w.valid(number) {
+				_ = unix.Kill(e.PID, unix.SIGKILL)
 				runtime.Gosched()
 			}
+			dead = true
 			w.Answer(number, Allow)
 		}}
-	}, "/bin/sh", "-c", "/bin/true; exit 7")
-	if code := exit(); code != 7 || len(settled) != 1 || <-settled != Gone {
+	}, "/bin/sh", "-c", "/bin/true; /bin/true; exit 7") // the second one waits until the first was answered
+	if code := exit(); code != 7 || len(settled) != 2 || <-settled != Gone || <-settled != Passed {
 		t.Errorf("exit code %d, settled %d times", code, len(settled))
 	}
 }
