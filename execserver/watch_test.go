@@ -238,6 +238,12 @@ func TestPeopleEndProcesses(t *testing.T) {
 	if again, err := session.Terminate(t.Context(), messages.Terminate{Process: firstNumber}); err != nil || again.Status != end.Status {
 		t.Errorf("%+v, %v", again, err)
 	}
+	c.start(shell("slow", "trap 'sleep 1; exit 3' TERM; echo ready; while :; do sleep 0.05; done")) // longer than the usual grace
+	c.says("slow", "ready")
+	end, err = session.Terminate(t.Context(), messages.Terminate{Process: firstNumber + 1, Grace: new(bound)})
+	if code, known := end.Status.Code(); err != nil || !known || code != 3 {
+		t.Errorf("%+v, %v", end, err)
+	}
 }
 
 // A caller that follows a server learns of each session and process, and a forgotten process is not found any more.
