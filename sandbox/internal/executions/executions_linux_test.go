@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -140,6 +141,29 @@ func TestAnAnswerAfterTheDeathOfTheCallerSaysSo(t *testing.T) {
 	}, "/bin/sh", "-c", "/bin/true; /bin/true; exit 7") // the second one waits until the first was answered
 	if code := exit(); code != 7 || len(settled) != 2 || <-settled != Gone || <-settled != Passed {
 		t.Errorf("exit code %d, settled %d times", code, len(settled))
+	}
+}
+
+// What became of an execution is said before the end of the tree.
+func TestTheEndOfTheWatchWaitsUntilEverythingIsSaid(t *testing.T) {
+	waits, early := regexp.MustCompile(`Cond\)\.Wait\(.*\n.*\n.*Watch\)\.Close\(`), make(chan bool, 1)
+	_, exit := watched(t, Wanted{Names: []string{"true"}, Judge: true}, defaultWaits, func(w *Watch) To {
+		return To{Ask: func(number uint64, _ Execution) { w.Answer(number, Allow) }, Settled: func(uint64, Fate) {
+			closed := make(chan bool)
+			go func() { w.Close(); close(closed) }()
+			for stacks := make([]byte, 1<<20); !waits.Match(stacks[:runtime.Stack(stacks, true)]); runtime.Gosched() {
+				select {
+				case <-closed:
+					early <- true
+					return
+				default:
+				}
+			}
+			early <- false
+		}}
+	}, "/bin/sh", "-c", "/bin/true; exit 7")
+	if code := exit(); code != 7 || <-early {
+		t.Errorf("exit code %d, or it is closed early", code)
 	}
 }
 
