@@ -425,6 +425,9 @@ func onlyReads(c ptyio.Confinement) bool {
 
 // encloses asks the spawner for an enclosure. Without one a command would not be confined.
 func (s *Server) encloses(ctx context.Context, c ptyio.Confinement) (ptyio.Enclosure, error) {
+	if dir := s.output.Dir(); dir != "" {
+		c.Protected = append(slices.Clip(c.Protected), dir)
+	}
 	enclosure, err := s.spawner.Enclose(ctx, c)
 	if enclosure == nil && err == nil {
 		err = &messages.Error{Code: messages.ErrRuntimeFailure, Op: "confine",

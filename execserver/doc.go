@@ -54,8 +54,7 @@
 // The server keeps the newest MiB of each process's output, in at most 50,000 chunks of up to 64 KiB, until 30 s after the process has
 // ended and its streams have closed. For each session it keeps at most 1,024 ended processes and 64 MiB of their output. A process
 // waits for a client that reads slowly, and does not wait for one that is gone. A client that does not read a message or
-// does not answer a ping for 30 s is disconnected. The server writes no output to a disk: a runtime that is its client gets all of it, with
-// the extension flow, and keeps it where its own Options.Spool say. Extensions change this. A client names the extensions that it wants in initialize:
+// does not answer a ping for 30 s is disconnected. Extensions change this. A client names the extensions that it wants in initialize:
 //
 //	flow   nothing is dropped: a process waits while 4 MiB are unacknowledged, even if no client is connected, and an ended
 //	       process is kept until its last event is acknowledged
@@ -64,6 +63,14 @@
 //	patches  the server starts a program of its own that reads and writes the files of patches, in the sandbox that the start names
 //	looks  process/awaitedInput says which program of a process waits for input, for which kind, and after which event; process/listeners
 //	       says on which TCP ports its programs listen. A look is made when it is asked for
+//
+// With [Options.Spool] the server also keeps all output of a process in a file, within quotas and as long as the newest: package
+// spool says what is missing beyond them, and who can see the files. A process with little output has no file. process/read then goes
+// back to the first byte: with maxBytes in pages of at most a MiB, and nextSeq says where the next one begins; without it at once, if
+// no more than 8 MiB were missed, and otherwise with the newest output, as on a server without files. What is not kept is missing in
+// the numbers of the chunks. A process waits for its own disk, and no other one does. If a write fails or takes more than 2 s, the file
+// of that process gets nothing more, and the Logger is told. Processes of clients with the extension flow have no files here: such a
+// client gets all output, and a runtime keeps it where its own Options.Spool say.
 //
 // # Access
 //
@@ -97,6 +104,8 @@
 // an unknown notification, or an answer to a question that the server has not asked. Options bound requests, processes and sessions.
 //
 // # What you must not assume
+//
+// That output which was kept is still there: that of ended processes gives way to others, and a client learns it by the numbers.
 //
 // A client does not always learn that a process has ended: it may be gone, and then no other client is told.
 //

@@ -49,6 +49,7 @@ type process struct {
 	unanswered bool // its client has no answer to the start yet
 	stopped    bool // the process was ended while it was starting
 	past       record
+	spooling   spooling
 	conn       *connection // gets the notifications; nil if there is none, or the start is not answered yet
 	sent       position    // to conn
 	acked      position    // by the client; with wire.ExtensionFlow only
@@ -93,6 +94,7 @@ func (p *process) receive(event ptyio.Event) {
 	}
 	over := p.settle()
 	if over { // before its client hears of it, and starts another in its place
+		p.spooling.end()
 		p.session.over()
 		p.retire()
 	}
@@ -136,6 +138,7 @@ func (p *process) output(batch ptyio.Output) {
 	if held {
 		p.parked = append(p.parked, batch)
 	}
+	p.spool()
 	p.wake()
 	p.mu.Unlock()
 	if !held {
@@ -143,14 +146,17 @@ func (p *process) output(batch ptyio.Output) {
 	}
 }
 
-// held reports whether the process has to wait for its client, if further output is recorded.
+// held reports whether the process has to wait for its client or for its disk, if further output is recorded.
 func (p *process) held(more ...ptyio.Output) bool {
 	from, most := p.sent, uint64(windowBytes)
 	switch {
 	case p.session.has(wire.ExtensionFlow):
 		from, most = p.acked, flowBytes
 	case p.conn == nil && !p.unanswered:
-		return false
+		from = p.past.now
+	}
+	if p.spooling.writes() && p.spooling.written.seq < from.seq {
+		from = p.spooling.written
 	}
 	unsent := p.past.now.bytes - from.bytes
 	for _, batch := range more {
@@ -267,6 +273,7 @@ func (p *process) discard() {
 	p.discards, p.stopped, p.conn = true, true, nil
 	released, child := p.unpark(), p.child
 	p.mu.Unlock()
+	p.spooling.close()
 	p.cancel()
 	release(released)
 	if child != nil {
@@ -340,6 +347,21 @@ func read(c *connection, params wire.ReadParams) (later, error) {
 		if err := p.await(ctx, after, millis(params.WaitMs, 0)); err != nil {
 			return nil, err
 		}
+		if p.hasMissed(after) {
+			if err := take(ctx, c.large); err != nil {
+				return nil, err
+			}
+			page, err := p.missed(ctx, after, params.MaxBytes)
+			if page != nil {
+				return func() any {
+					<-c.large // the answer is being sent
+					return *page
+				}, nil
+			}
+			if <-c.large; err != nil {
+				return nil, err
+			}
+		}
 		return func() any { return p.read(after, params.MaxBytes) }, nil
 	}, nil
 }
@@ -369,7 +391,13 @@ func (p *process) hasNews(after uint64) bool {
 func (p *process) read(after uint64, room *uint64) wire.ReadResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	result := wire.ReadResult{Chunks: []wire.ReadChunk{}, NextSeq: p.past.next(), Exited: p.exited != nil, Closed: p.closed}
+	return p.pageAfter([]wire.ReadChunk{}, after, room)
+}
+
+// pageAfter is an answer with chunks that come before the record, and with what the record has after a number, if the room is not for those alone.
+// It is called with the lock.
+func (p *process) pageAfter(before []wire.ReadChunk, after uint64, room *uint64) wire.ReadResult {
+	result := wire.ReadResult{Chunks: before, NextSeq: p.past.next(), Exited: p.exited != nil, Closed: p.closed}
 	if p.exited != nil {
 		result.ExitCode = &p.exited.ExitCode
 		result.SandboxDenied = p.exited.SandboxDenied != nil && *p.exited.SandboxDenied
@@ -378,8 +406,10 @@ func (p *process) read(after uint64, room *uint64) wire.ReadResult {
 	if room != nil {
 		limit = *room
 	}
-	for _, e := range p.past.output(after, limit) {
-		result.Chunks = append(result.Chunks, wire.ReadChunk{Seq: e.seq, Stream: e.stream, Chunk: e.bytes})
+	if room == nil || len(before) == 0 {
+		for _, e := range p.past.output(after, limit) {
+			result.Chunks = append(result.Chunks, wire.ReadChunk{Seq: e.seq, Stream: e.stream, Chunk: e.bytes})
+		}
 	}
 	if n := len(result.Chunks); n > 0 && room != nil {
 		result.NextSeq = result.Chunks[n-1].Seq + 1

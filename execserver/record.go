@@ -29,7 +29,8 @@ type record struct {
 	room    int // for bytes of output
 	now     position
 	entries []entry
-	kept    int // bytes of output in entries
+	kept    int        // bytes of output in entries
+	marks   []position // of all marks; a process has few
 }
 
 // next returns the number of the next event.
@@ -47,6 +48,9 @@ func (r *record) addOutput(stream wire.Stream, bytes []byte) {
 func (r *record) add(e entry) {
 	r.now.seq++
 	e.position = r.now
+	if e.method != "" {
+		r.marks = append(r.marks, r.now)
+	}
 	r.entries = append(r.entries, e)
 	drop := 0
 	for r.kept > r.room || len(r.entries)-drop > wire.RetainedChunks {
@@ -60,6 +64,39 @@ func (r *record) add(e entry) {
 // after returns the kept entries after a number.
 func (r *record) after(seq uint64) []entry {
 	return r.entries[sort.Search(len(r.entries), func(i int) bool { return r.entries[i].seq > seq }):]
+}
+
+// first is which chunk of all output is the first that is kept, counted from 1.
+func (r *record) first() uint64 {
+	for _, e := range r.entries {
+		if e.method == "" {
+			return e.chunks
+		}
+	}
+	return r.now.chunks + 1
+}
+
+// chunksUpTo counts the chunks whose numbers are at most seq.
+func (r *record) chunksUpTo(seq uint64) uint64 {
+	seq = min(seq, r.now.seq)
+	chunks := seq
+	for _, mark := range r.marks {
+		if mark.seq <= seq {
+			chunks--
+		}
+	}
+	return chunks
+}
+
+// numberOf is the number of a chunk, which chunks counts.
+func (r *record) numberOf(chunk uint64) uint64 {
+	seq := chunk
+	for _, mark := range r.marks {
+		if mark.chunks < chunk {
+			seq++
+		}
+	}
+	return seq
 }
 
 // hasOutput reports whether there is output after a number.

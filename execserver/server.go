@@ -12,8 +12,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/execbus/execbus/execserver/internal/wire"
+	"github.com/execbus/execbus/internal/hostcode"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
+	"github.com/execbus/execbus/spool"
 )
 
 // Server runs processes for clients. Its methods are safe for concurrent use.
@@ -25,6 +27,7 @@ type Server struct {
 	stop      context.CancelFunc
 	running   sync.WaitGroup // connections and children
 	roots     []root         // of Options.Roots
+	output    *spool.Store   // of Options.Spool
 	files     chan struct{}  // holds one entry for each running operation on files
 
 	// mu guards the rest. Connections take it when they begin, start a process or end a session.
@@ -42,6 +45,9 @@ func NewServer(spawner ptyio.Spawner, options Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{spawner: spawner, options: options, sessions: map[string]*session{}, files: make(chan struct{}, maxFilesAtOnce)}
+	if s.output, err = spool.New(options.Spool); err != nil {
+		return nil, err
+	}
 	if options.Confinement != nil {
 		if err := cmp.Or(options.Confinement.Policy.Check(), options.Confinement.Least.Check()); err != nil {
 			return nil, err
@@ -83,8 +89,14 @@ func (s *Server) Close() {
 	}
 }
 
-// free releases the resources that the server holds.
+// free releases the resources that the server holds. It waits for a disk no longer than a write does.
 func (s *Server) free() {
+	bound, cancel := context.WithTimeout(context.Background(), s.options.patience.disk)
+	defer cancel()
+	_, _ = hostcode.Call[struct{}]{Do: func(context.Context) (none struct{}, _ error) {
+		s.output.Close()
+		return none, nil
+	}}.Wait(bound)
 	if s.enclosure != nil {
 		s.enclosure.Release()
 	}
@@ -171,6 +183,9 @@ type Options struct {
 	// Roots are the directories in which the methods about files work, as absolute paths. No link leads out of them. No roots means
 	// the whole file system, or no files at all if there is a Confinement. Roots do not restrict commands.
 	Roots []string
+	// Spool says where the output of processes is kept that the record of a client without the extension flow has no room for: see "Output"
+	// in the package doc. No command in a sandbox can change what is in Spool.Dir. Empty means that only the newest output can be read.
+	Spool spool.Options
 	// MaxMessage bounds a message of a client, in bytes; zero means DefaultMaxMessage. A client that sends more is disconnected.
 	MaxMessage int
 	// MaxRequests bounds the unanswered requests of a connection; zero means DefaultMaxRequests. Further requests are refused,
@@ -184,7 +199,7 @@ type Options struct {
 	MaxSessions int
 	// Detached is how long a session lives without a connection; zero means DefaultDetached.
 	Detached time.Duration
-	// Logger logs failures; nil means no log. It must not block.
+	// Logger logs failures, among them those of files with output; nil means no log. It must not block.
 	Logger *slog.Logger
 
 	patience patience
@@ -198,6 +213,7 @@ type patience struct {
 	pong      time.Duration // for the answer to one, behind the output that is on its way: 30 s
 	stall     time.Duration // for a client to read one message: 30 s
 	probe     time.Duration // for a connection to show that it lives when another wants its session: 2 s
+	disk      time.Duration // for a write of output: 2 s
 	look      time.Duration // for a child to say what it waits for, if it is one of the host's own: 2 s
 }
 
@@ -226,7 +242,7 @@ func (o Options) withDefaults() (Options, error) {
 	p.retention, p.handshake = cmp.Or(p.retention, wire.Retention), cmp.Or(p.handshake, wire.HandshakeTimeout)
 	p.ping, p.pong = cmp.Or(p.ping, wire.PingInterval), cmp.Or(p.pong, 30*time.Second)
 	p.stall, p.probe = cmp.Or(p.stall, 30*time.Second), cmp.Or(p.probe, 2*time.Second)
-	p.look = cmp.Or(p.look, 2*time.Second)
+	p.disk, p.look = cmp.Or(p.disk, 2*time.Second), cmp.Or(p.look, 2*time.Second)
 	return o, nil
 }
 

@@ -221,6 +221,7 @@ func (s *session) drop(p *process) {
 	if i := slices.Index(s.closed, p); i >= 0 {
 		s.closed = slices.Delete(s.closed, i, i+1)
 		s.kept -= p.past.kept
+		p.spooling.close()
 		if s.processes[p.id] == p { // otherwise it was unlisted
 			delete(s.processes, p.id)
 			delete(s.numbered, p.about.Process)

@@ -46,8 +46,10 @@ func start(c *connection, params wire.StartParams) (later, error) {
 		p.about.Limits = *params.Limits
 	}
 	p.past.room = wire.RetainedBytes
-	if c.session.has(wire.ExtensionFlow) {
+	if c.session.has(wire.ExtensionFlow) { // such a client gets all output, and keeps it where it likes
 		p.past.room = wire.FlowBytes
+	} else if c.server.output.Keeps() {
+		p.spooling.file = c.server.output.New()
 	}
 	if err := c.session.reserve(p); err != nil {
 		cancel()
@@ -117,6 +119,7 @@ func (p *process) begun(child ptyio.Child) error {
 	if !stopped {
 		return nil
 	}
+	p.spooling.close()
 	child.EndTree(0)
 	p.awaitEnd()
 	p.session.unlist(p)

@@ -209,11 +209,46 @@ func check(t *rapid.T, f *File, o *output) {
 		}
 	}
 	if len(o.chunks) > 0 {
+		checkWhole(t, f, o)
+	}
+	if len(o.chunks) > 0 {
 		chunk := rapid.SampledFrom(o.chunks).Draw(t, "chunk")
 		at, err := f.offsetOf(chunk.Seq)
 		if has := kept[chunk.Offset]; has != (err == nil) || has && at != chunk.Offset {
 			t.Fatalf("chunk %d at %d, kept %v: %d, %v", chunk.Seq, chunk.Offset, has, at, err)
 		}
+	}
+}
+
+// checkWhole compares whole chunks that are read with all output: they are the next that the file has whole, and as many as there is room for.
+func checkWhole(t *rapid.T, f *File, o *output) {
+	ranges := f.Ranges()
+	whole := map[uint64]bool{}
+	for i, r := range ranges {
+		for seq := r.FirstSeq; seq < r.EndSeq; seq++ {
+			whole[seq] = seq+1 < r.EndSeq || i == len(ranges)-1 // the last one before a gap may have been cut
+		}
+	}
+	from := rapid.Uint64Range(0, o.seq+1).Draw(t, "from chunk")
+	limit := rapid.IntRange(0, 200).Draw(t, "room")
+	next := from
+	for next <= o.seq && !whole[next] {
+		next++
+	}
+	chunks, err := f.Chunks(context.Background(), from, limit)
+	if err != nil || (len(chunks) == 0) != (next > o.seq) {
+		t.Fatalf("from chunk %d: %v, %v; kept are %v", from, chunks, err, ranges)
+	}
+	size := 0
+	for i, c := range chunks {
+		want := o.chunks[next-1]
+		if size += len(c.Bytes); c.Seq != next || c.Stream != want.Stream || c.Offset != want.Offset || !bytes.Equal(c.Bytes, want.Bytes) || i > 0 && size > limit {
+			t.Fatalf("from chunk %d with room for %d: %+v, want %+v; kept are %v", from, limit, c, want, ranges)
+		}
+		next++
+	}
+	if len(chunks) > 0 && whole[next] && whole[next-1] && size+len(o.chunks[next-1].Bytes) <= limit {
+		t.Fatalf("from chunk %d with room for %d come only %d bytes; kept are %v", from, limit, size, ranges)
 	}
 }
 

@@ -2,8 +2,10 @@ package spool
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"sort"
 
 	"github.com/execbus/execbus/messages"
@@ -97,6 +99,65 @@ func (c *contents) chunks(storage Storage, offset, end int64) ([]messages.Output
 		content, offset = content[n:], offset+n
 	}
 	return chunks, nil
+}
+
+// Chunks reads whole chunks: the one with a number, or the next one that is kept, and those that follow it while they have up to limit bytes
+// together. The first one comes however large it is. There are none if nothing from there on is kept. The last one before a gap is not
+// kept as a whole. It waits while too many others read, and blocks as long as the disk does.
+func (f *File) Chunks(ctx context.Context, seq uint64, limit int) ([]messages.OutputChunk, error) {
+	select {
+	case f.store.reading <- struct{}{}:
+		defer func() { <-f.store.reading }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for ; ctx.Err() == nil; seq++ {
+		kept := slices.DeleteFunc(f.Ranges(), func(r messages.OutputRange) bool { return r.EndSeq <= max(seq, r.FirstSeq) })
+		if len(kept) == 0 {
+			return nil, nil
+		}
+		seq = max(seq, kept[0].FirstSeq)
+		if chunks, err := f.whole(seq, limit); !errors.Is(err, errGone) {
+			return chunks, err
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// whole reads whole chunks from one on; errGone if that is not kept as a whole.
+func (f *File) whole(seq uint64, limit int) ([]messages.OutputChunk, error) {
+	at, err := f.offsetOf(seq)
+	if err != nil {
+		return nil, err
+	}
+	end, err := f.endOf(seq)
+	if err != nil {
+		return nil, err
+	}
+	chunks, err := f.chunks(at, max(limit, int(end-at)))
+	if err != nil {
+		return nil, err
+	}
+	if len(chunks) == 0 {
+		return nil, errGone
+	}
+	last := chunks[len(chunks)-1]
+	switch end, err := f.endOf(last.Seq); {
+	case err == nil && end == last.Offset+int64(len(last.Bytes)):
+		return chunks, nil
+	case len(chunks) == 1:
+		return nil, errGone
+	default:
+		return chunks[:len(chunks)-1], nil
+	}
+}
+
+// endOf is where a chunk ends.
+func (f *File) endOf(seq uint64) (int64, error) {
+	if c, _ := f.now(); seq+1 == c.endSeq() {
+		return c.end(), nil
+	}
+	return f.offsetOf(seq + 1)
 }
 
 // offsetOf is where a chunk begins.

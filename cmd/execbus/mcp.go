@@ -76,9 +76,7 @@ func serveMCP(args []string, std streams) int {
 	if err := c.settle("--dir", c.dir, std); err != nil {
 		return failed(std, err)
 	}
-	if c.keepOutput == nil {
-		c.keepOutput, c.keepsByDefault = new(true), true
-	}
+	c.keepByDefault()
 	os.Stdout = os.Stderr // output of a library must not appear between the lines of the protocol
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"os/signal"
@@ -16,6 +17,7 @@ import (
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
+	"github.com/execbus/execbus/spool"
 	"github.com/execbus/execbus/window"
 )
 
@@ -28,7 +30,8 @@ func serveUsage() string {
 Runs processes for other programs and other machines, by the exec-server protocol. Package execserver explains the protocol, and
 execserver/client is a client in Go. Clients decide which commands run, and whether a person must approve them. A client of a
 socket may disconnect and come back. If it does not come back within 30 s, its processes are ended. GET /readyz at the address of
-the websockets is answered with 200.
+the websockets is answered with 200. A client that does not acknowledge output can read all of it with process/read, within the quota,
+until its processes are forgotten, which is 30 s after their ends. What cannot be kept is reported on standard error.
 
 Clients also decide what confines each command. A sandbox that a client asks for is enforced, or the start is refused. A command for
 which it asks for none has all rights of the server's user, because that is how clients say that their user has chosen full access,
@@ -75,6 +78,7 @@ func serve(args []string, std streams) int {
 	if err := c.settle("--dir", c.dir, std); err != nil {
 		return failed(std, err)
 	}
+	c.keepByDefault()
 	os.Stdout = os.Stderr // the output of a library must not appear between the lines of the protocol
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -97,11 +101,15 @@ func (c *config) serve(ctx context.Context, std streams) error {
 }
 
 func (c *config) serveWith(ctx context.Context, spawner ptyio.Spawner, std streams) error {
-	options := execserver.Options{Roots: c.fileRoots, MaxProcesses: c.maxProcesses}
+	options := execserver.Options{Roots: c.fileRoots, MaxProcesses: c.maxProcesses,
+		Logger: slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if c.sandbox.Confined() {
 		options.Confinement = &ptyio.Confinement{Policy: c.sandbox, Dir: c.dir, TempDir: os.Getenv("TMPDIR"), Least: c.assurance}
 	}
-	server, err := execserver.NewServer(spawner, options)
+	server, err := keeping(c, std, func(dir string) (*execserver.Server, error) {
+		options.Spool = spool.Options{Dir: dir, PerProcess: c.outputQuota, Total: c.outputTotal}
+		return execserver.NewServer(spawner, options)
+	})
 	if err != nil {
 		return err
 	}

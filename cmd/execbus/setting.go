@@ -133,18 +133,18 @@ var settings = []setting{
 		set: yes(func(c *config) *bool { return &c.check })},
 	{name: "json", commands: "run patch", once: true, meaning: "print JSON: run prints events instead of the output, one object a line, with output in base64, and patch one object",
 		set: yes(func(c *config) *bool { return &c.json })},
-	{name: "keep-output", commands: "mcp run", negated: true, initial: "on for mcp, where you have a home directory, and off for run",
-		meaning: "keep all output of commands in ~/.local/state/execbus: mcp in files without names, until the commands are forgotten, so that read_output finds what is too much for memory; " +
+	{name: "keep-output", commands: "mcp run serve", negated: true, initial: "on for mcp and serve, where you have a home directory, and off for run",
+		meaning: "keep all output of commands in ~/.local/state/execbus: mcp and serve in files without names, until the commands are forgotten, so that it can be read although it is too much for memory; " +
 			"run in a file in kept, which it names in the end",
 		set: one(func(c *config, value string) error {
 			on, err := truth(value)
 			c.keepOutput = &on
 			return err
 		})},
-	{name: "output-quota", commands: "mcp run", value: "BYTES", initial: "1G",
+	{name: "output-quota", commands: "mcp run serve", value: "BYTES", initial: "1G",
 		meaning: "how much is kept of the output of one command: beyond it, not the middle. BYTES may end in K, M or G",
 		set:     one(func(c *config, value string) error { return setQuota(&c.outputQuota, value) })},
-	{name: "output-total", commands: "mcp run", value: "BYTES", initial: "8G", meaning: "how much is kept of the output of all commands; the oldest gives way",
+	{name: "output-total", commands: "mcp run serve", value: "BYTES", initial: "8G", meaning: "how much is kept of the output of all commands; the oldest gives way",
 		set: one(func(c *config, value string) error { return setQuota(&c.outputTotal, value) })},
 	{name: "audit", commands: "mcp run", value: "FILE", path: true,
 		meaning: "record decisions, starts, inputs by their length, signals, answers, patches, connections and ends in a file, in which every change is found: see execbus audit. " +

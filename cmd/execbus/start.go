@@ -81,13 +81,10 @@ func (c *config) start(std streams) (*execbus.Runtime, error) {
 	if err != nil {
 		self = "" // the one in PATH
 	}
-	options := execbus.Options{Rules: all, AmendmentFile: amendments, Program: self, Spool: c.spool(), Audit: c.audit}
-	rt, err := execbus.Start(options)
-	if known, is := errors.AsType[*messages.Error](err); is && strings.HasPrefix(known.Subject, "Spool.") && c.keepsByDefault {
-		fmt.Fprintln(std.err, "execbus: only the newest output of commands is kept, because there is no place for all of it:", messages.Visible(err.Error()))
-		options.Spool = execbus.SpoolOptions{}
-		rt, err = execbus.Start(options)
-	}
+	rt, err := keeping(c, std, func(dir string) (*execbus.Runtime, error) {
+		return execbus.Start(execbus.Options{Rules: all, AmendmentFile: amendments, Program: self, Audit: c.audit,
+			Spool: execbus.SpoolOptions{Dir: dir, PerProcess: c.outputQuota, Total: c.outputTotal}})
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -102,12 +99,25 @@ func (c *config) start(std streams) (*execbus.Runtime, error) {
 	return rt, nil
 }
 
-// spool says where all output is kept, if it is.
-func (c *config) spool() execbus.SpoolOptions {
-	if c.keepOutput == nil || !*c.keepOutput {
-		return execbus.SpoolOptions{}
+// keepByDefault says that all output is kept, unless a setting has said something.
+func (c *config) keepByDefault() {
+	if c.keepOutput == nil {
+		c.keepOutput, c.keepsByDefault = new(true), true
 	}
-	return execbus.SpoolOptions{Dir: own.Output(), PerProcess: c.outputQuota, Total: c.outputTotal}
+}
+
+// keeping starts something that keeps all output in a directory, if that is not empty. If no setting wants that and it cannot be kept, a
+// warning says so.
+func keeping[T any](c *config, std streams, start func(dir string) (T, error)) (T, error) {
+	if c.keepOutput == nil || !*c.keepOutput {
+		return start("")
+	}
+	started, err := start(own.Output())
+	if known, is := errors.AsType[*messages.Error](err); is && strings.HasPrefix(known.Subject, "Spool.") && c.keepsByDefault {
+		fmt.Fprintln(std.err, "execbus: only the newest output of commands is kept, because there is no place for all of it:", messages.Visible(err.Error()))
+		return start("")
+	}
+	return started, err
 }
 
 // shutdownTime bounds the shutdown of everything.

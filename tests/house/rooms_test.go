@@ -63,7 +63,7 @@ var rooms = map[string][]string{
 	"tools":        {root, "messages"},
 	"mcp":          {root, "messages", "bus", "tools", "internal"},
 	"window":       {root, "messages", "view", "internal"},
-	"execserver":   {root, "messages", "bus", "ptyio", "patch/writer", "tools", "internal"},
+	"execserver":   {root, "messages", "bus", "ptyio", "patch/writer", "spool", "tools", "internal"},
 	"cmd/internal": {"messages"},
 	"cmd/demo":     {root, "messages", "tools", "view", "window", "cmd/internal"},
 	"examples":     {root, "messages", "tools"},
