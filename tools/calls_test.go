@@ -26,6 +26,9 @@ func start(t *testing.T, set *tools.Set, script string, more ...string) int {
 	if o.SessionID == nil {
 		t.Fatalf("%s has ended: %+v", script, o)
 	}
+	expect.Eventually(t, "it has begun", func() bool { // on a busy machine that takes longer than the call
+		return !strings.Contains(call(t, set, "list_processes", `{}`).Text, string(messages.StateStarting))
+	})
 	return *o.SessionID
 }
 
@@ -178,7 +181,7 @@ func TestCallsBeginInOrderAndAreAnsweredIndependently(t *testing.T) {
 func TestACallThatBeganLaterActsLater(t *testing.T) {
 	set, _ := open(t)
 	for range 4 {
-		id := start(t, set, "cat", `"tty":true`)
+		id := startReady(t, set, "echo ready; exec cat", `"tty":true`)
 		write := set.Begin(t.Context(), tools.Request{Name: "write_stdin", Arguments: json.RawMessage(fmt.Sprintf(`{"session_id":%d,"chars":"x\n"}`, id))})
 		end := set.Begin(t.Context(), tools.Request{Name: "terminate_process", Arguments: json.RawMessage(fmt.Sprintf(`{"session_id":%d,"grace_ms":0}`, id))})
 		if answer := write.Answer(); answer.Err != nil {
