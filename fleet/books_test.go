@@ -212,15 +212,8 @@ func TestBooksAreTidied(t *testing.T) {
 // A question that comes late from a node whose session was given up is not asked.
 func TestAQuestionOfAnEarlierEpochIsNotAsked(t *testing.T) {
 	w := newWorld(t, Settings{})
-	nc, ctx := w.connect(), w.context()
-	f, err := join(ctx, nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	place, err := f.change(ctx, Place{Session: "s", State: StateHeld, Node: "n", Instance: "gone", Epoch: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx := w.context()
+	f, place := w.abandoned(ctx)
 	h := &held{n: &node{fleet: f}, place: place, stored: make(chan messages.ProcessID, 1), told: map[messages.ProcessID]bool{}}
 	asked := messages.ApprovalRequested{Origin: messages.Origin{Session: "s"}, Question: messages.Question{ID: "late"}}
 	message, err := eventMessage(asked, "s", 1, 1) // as store does, up to the moment at which the node is cut off
@@ -236,7 +229,7 @@ func TestAQuestionOfAnEarlierEpochIsNotAsked(t *testing.T) {
 	if err := h.question(ctx, asked); err != nil {
 		t.Fatal(err)
 	}
-	if open, err := OpenQuestions(ctx, nc); err != nil || len(open) != 0 {
+	if open, err := OpenQuestions(ctx, f.nc); err != nil || len(open) != 0 {
 		t.Errorf("%+v, %v", open, err)
 	}
 }

@@ -309,22 +309,15 @@ func TestAHoleInTheOutputOfALostNodeIsAGap(t *testing.T) {
 // An event that nobody here can read keeps no session from being given up.
 func TestASessionWithEventsOfANewerVersionIsGivenUp(t *testing.T) {
 	w := newWorld(t, Settings{})
-	nc, ctx := w.connect(), w.context()
-	f, err := join(ctx, nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	place, err := f.change(ctx, Place{Session: "s", State: StateHeld, Node: "n", Instance: "gone", Epoch: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx := w.context()
+	f, place := w.abandoned(ctx)
 	if _, err := f.js.Publish(ctx, eventSubject("s"), []byte(`{"kind":"of tomorrow"}`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.lose(ctx, place, "test"); err != nil {
 		t.Fatal(err)
 	}
-	if all := eventsOf(t, ctx, nc, "s"); len(all) != 1 || all[0].Kind() != messages.KindExecNotice {
+	if all := eventsOf(t, ctx, f.nc, "s"); len(all) != 1 || all[0].Kind() != messages.KindExecNotice {
 		t.Errorf("%v", all)
 	}
 }

@@ -41,15 +41,8 @@ func (d *deaf) GetLastMsgForSubject(ctx context.Context, subject string) (*jetst
 // A server that does not answer for a moment is no end: of a session that is over all events are given, and of a process all output.
 func TestAServerThatDoesNotAnswerIsNoEnd(t *testing.T) {
 	w := newWorld(t, Settings{})
-	nc, ctx := w.connect(), w.context()
-	f, err := join(ctx, nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	place, err := f.change(ctx, Place{Session: "s", State: StateHeld, Node: "n", Instance: "gone", Epoch: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx := w.context()
+	f, place := w.abandoned(ctx)
 	h := &held{n: &node{fleet: f}, place: place, stored: make(chan messages.ProcessID, 1), told: map[messages.ProcessID]bool{}}
 	if err := h.store(ctx, messages.ExecStarted{Origin: messages.Origin{Session: "s", Process: 7}}); err != nil {
 		t.Fatal(err)

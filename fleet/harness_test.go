@@ -214,3 +214,17 @@ func endsOf(t *testing.T, events []messages.Event) map[messages.ProcessID]messag
 	}
 	return ends
 }
+
+// abandoned joins the fleet, and enters a session "s" of a node that is gone.
+func (w *world) abandoned(ctx context.Context) (*fleet, Place) {
+	w.t.Helper()
+	f, err := join(ctx, w.connect())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	place, err := f.change(ctx, Place{Session: "s", State: StateHeld, Node: "n", Instance: "gone", Epoch: 1})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return f, place
+}
