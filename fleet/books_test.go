@@ -2,9 +2,12 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/execbus/execbus"
@@ -70,6 +73,67 @@ func TestAChangeWithoutAnAnswerIsFoundOut(t *testing.T) {
 	}
 }
 
+// mute is a server that stores a message and does not say so, and then the link is cut.
+type mute struct {
+	jetstream.JetStream
+	cut func() // nil: it answers
+}
+
+func (m *mute) PublishMsg(ctx context.Context, message *nats.Msg, options ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	ack, err := m.JetStream.PublishMsg(ctx, message, options...)
+	if m.cut == nil || err != nil {
+		return ack, err
+	}
+	m.cut()
+	m.cut = nil
+	return nil, context.DeadlineExceeded
+}
+
+// Events of which nobody knows whether they are stored are sent again as they were, without those that came later: so each is stored once.
+func TestEventsWithoutAnAnswerAreStoredOnce(t *testing.T) {
+	w := newWorld(t, Settings{})
+	ctx := w.context()
+	f, place := w.abandoned(ctx)
+	lease, end := context.WithCancel(ctx)
+	quiet := &mute{JetStream: f.js, cut: end}
+	f.js = quiet
+	h := &held{n: &node{fleet: f}, place: place, stored: make(chan messages.ProcessID, 9), told: map[messages.ProcessID]bool{}}
+	add := func(process messages.ProcessID) {
+		t.Helper()
+		if err := h.add(ctx, messages.ExecStarted{Origin: messages.Origin{Session: "s", Process: process}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(1)
+	add(2)
+	if err := h.store(lease); err == nil {
+		t.Fatal("the link is cut, and the events are stored")
+	}
+	add(3)
+	quiet.cut = func() {} // this one is tried again
+	if err := h.store(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var told []messages.ProcessID
+	var sequences []uint64
+	for history := f.historyOf("s"); ; {
+		event, message, err := history.next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event == nil {
+			break
+		}
+		told = append(told, event.From().Process)
+		if sequences = append(sequences, message.Sequence); len(sequences) > 9 {
+			break
+		}
+	}
+	if !slices.Equal(told, []messages.ProcessID{1, 2, 3}) || !slices.Equal(sequences, []uint64{1, 1, 2}) {
+		t.Errorf("the events of %v are stored, in the messages %v", told, sequences)
+	}
+}
+
 // A node that does not learn whether the books gave it a session asks until it knows: the books never name a node that has not got it.
 func TestANodeFindsOutWhetherItHasASession(t *testing.T) {
 	w := newWorld(t, Settings{})
@@ -86,7 +150,7 @@ func TestANodeFindsOutWhetherItHasASession(t *testing.T) {
 	lost := *f
 	lost.place, lost.lease = &lossy{KeyValue: f.place, lose: true, twice: true}, shortLease
 	n := &node{fleet: &lost, Node: Node{ID: "n"}, rt: other.rt, instance: "i", over: make(chan messages.SessionID)}
-	h, err := n.hold(ctx, opening{Session: "s", Revision: place.revision})
+	h, err := n.hold(ctx, opening{Session: "s", Revision: place.revision}, ctx)
 	if err != nil {
 		t.Fatalf("the books gave it the session, and it says: %v", err)
 	}
@@ -145,14 +209,18 @@ func TestANodeReadsInTheBooksThatASessionWasGivenUp(t *testing.T) {
 	if err := f.giveUp(ctx, "n", "", "test"); err != nil {
 		t.Fatal(err)
 	}
-	long := map[string]time.Time{kept.place.Instance: time.Now().Add(-time.Hour)}
+	place, err := f.read(ctx, given.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := map[string]time.Time{place.Instance: time.Now().Add(-time.Hour)}
 	(&node{fleet: f, instance: "i", Node: Node{LostAfter: time.Second, Retain: time.Hour}}).judge(ctx, map[string]bool{}, long)
 	for _, s := range []*Session{kept, given} {
 		if state := stateOf(t, ctx, nc, s.ID()); state != StateHeld {
 			t.Fatalf("its node sends heartbeats, and the session is %s", state)
 		}
 	}
-	if err := f.lose(ctx, given.place, "test"); err != nil {
+	if err := f.lose(ctx, place, "test"); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the session that was given up has ended", func() bool {
@@ -216,11 +284,11 @@ func TestAQuestionOfAnEarlierEpochIsNotAsked(t *testing.T) {
 	f, place := w.abandoned(ctx)
 	h := &held{n: &node{fleet: f}, place: place, stored: make(chan messages.ProcessID, 1), told: map[messages.ProcessID]bool{}}
 	asked := messages.ApprovalRequested{Origin: messages.Origin{Session: "s"}, Question: messages.Question{ID: "late"}}
-	message, err := eventMessage(asked, "s", 1, 1) // as store does, up to the moment at which the node is cut off
+	text, err := json.Marshal(asked) // as store does, up to the moment at which the node is cut off
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.js.PublishMsg(ctx, message); err != nil {
+	if _, err := f.js.PublishMsg(ctx, eventMessage(text, "s", 1, 1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.lose(ctx, place, "test"); err != nil {

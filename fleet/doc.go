@@ -23,7 +23,8 @@
 // # Where a session is
 //
 // A session is on one node and stays there until it ends. Open takes the nodes that have the labels, can enforce the sandbox level, which
-// is what their runtimes have found out, and have a free slot and the memory; of two random ones it asks the less loaded. The node writes
+// is what their runtimes have found out, and have a free slot and the memory; of two random ones it asks the less loaded. It reads the nodes
+// again when a heartbeat may have come since, and when none fits; one that has changed meanwhile refuses. The node writes
 // into the books that it has the session, with a compare-and-set, and has it only if that succeeds. So no two nodes have it. Each node that
 // is asked, and each loss, begins a new epoch of the session; what an older epoch does has no effect. If no node has room, Open waits for
 // Placement.Wait, and Look says who waits for what.
@@ -50,8 +51,9 @@
 // neither has is a messages.Gap with its range. A process never waits for the server: the node has 4 MiB of output in memory for each session
 // that is not sent, and drops the oldest, which is then read from its log.
 //
-// Events are stored one after the other, and none is lost while the server keeps them: for Settings.Retention. Events gives a session's whole
-// history, also to a reader that comes late. An answer that names a process is sent when the process's first event is stored. So every
+// Events are stored in their order, and none is lost while the server keeps them: for Settings.Retention. Events gives a session's whole
+// history, also to a reader that comes late. The first event of a process is stored at once; others wait up to 5 ms, so that those of a short
+// command need one request. An answer that names a process is sent when the process's first event is stored. So every
 // process that a caller knows has one end.
 //
 // # Questions
@@ -79,6 +81,8 @@
 // # What you must not assume
 //
 // That a session moves: a node that is lost takes its sessions with it.
+//
+// That a program which is connected notices that a fleet was removed and set up anew: a connection looks up once what Setup has made.
 //
 // That a fleet of one node notices its loss: there is nobody to give it up. It does so itself when it is started again; GiveUp does it before.
 //

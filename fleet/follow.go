@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,15 +37,24 @@ type history struct {
 	stream  jetstream.Stream
 	subject string
 	seq     uint64 // of the next message to look at
+	message *jetstream.RawStreamMsg
+	rest    []byte // of it: events, a line each
 }
 
 func (f *fleet) historyOf(session messages.SessionID) *history {
-	return &history{f.events, eventSubject(session), 1}
+	return &history{stream: f.events, subject: eventSubject(session), seq: 1}
 }
 
-// next returns the next event, or nil if there is none yet.
+// next returns the next event with the message that has it, or nil if there is none yet.
 func (h *history) next(ctx context.Context) (messages.Event, *jetstream.RawStreamMsg, error) {
 	for {
+		for len(h.rest) > 0 {
+			var line []byte
+			line, h.rest, _ = bytes.Cut(h.rest, []byte("\n"))
+			if event, err := messages.UnmarshalEvent(line); err == nil { // events of a newer version are skipped
+				return event, h.message, nil
+			}
+		}
 		message, err := next(ctx, h.stream, h.subject, h.seq)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			return nil, nil, nil
@@ -52,18 +62,14 @@ func (h *history) next(ctx context.Context) (messages.Event, *jetstream.RawStrea
 		if err != nil {
 			return nil, nil, err
 		}
-		h.seq = message.Sequence + 1
-		event, err := messages.UnmarshalEvent(message.Data)
-		if err == nil { // events of a newer version are skipped
-			return event, message, nil
-		}
+		h.seq, h.message, h.rest = message.Sequence+1, message, message.Data
 	}
 }
 
-func eventMessage(event messages.Event, session messages.SessionID, epoch, index uint64) (*nats.Msg, error) {
-	text, err := json.Marshal(event)
+// eventMessage is a message with events, a line each.
+func eventMessage(text []byte, session messages.SessionID, epoch, index uint64) *nats.Msg {
 	return &nats.Msg{Subject: eventSubject(session), Data: text,
-		Header: nats.Header{epochHeader: {strconv.FormatUint(epoch, 10)}, indexHeader: {strconv.FormatUint(index, 10)}}}, err
+		Header: nats.Header{epochHeader: {strconv.FormatUint(epoch, 10)}, indexHeader: {strconv.FormatUint(index, 10)}}}
 }
 
 // Events gives all events of a session, from the first that is kept on, in their order and each once: also those of a time when nobody

@@ -38,13 +38,21 @@ func (d *deaf) GetLastMsgForSubject(ctx context.Context, subject string) (*jetst
 	return d.Stream.GetLastMsgForSubject(ctx, subject)
 }
 
+// stored stores one event.
+func stored(ctx context.Context, h *held, event messages.Event) error {
+	if err := h.add(ctx, event); err != nil {
+		return err
+	}
+	return h.store(ctx)
+}
+
 // A server that does not answer for a moment is no end: of a session that is over all events are given, and of a process all output.
 func TestAServerThatDoesNotAnswerIsNoEnd(t *testing.T) {
 	w := newWorld(t, Settings{})
 	ctx := w.context()
 	f, place := w.abandoned(ctx)
 	h := &held{n: &node{fleet: f}, place: place, stored: make(chan messages.ProcessID, 1), told: map[messages.ProcessID]bool{}}
-	if err := h.store(ctx, messages.ExecStarted{Origin: messages.Origin{Session: "s", Process: 7}}); err != nil {
+	if err := stored(ctx, h, messages.ExecStarted{Origin: messages.Origin{Session: "s", Process: 7}}); err != nil {
 		t.Fatal(err)
 	}
 	h.cache(7, "pty 1 0 3", []byte("abc"))
@@ -102,7 +110,7 @@ func TestANodeThatIsBusyIsAskedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := &held{n: &node{fleet: f}, place: place, stored: make(chan messages.ProcessID, 1), told: map[messages.ProcessID]bool{}}
-	if err := h.store(ctx, messages.OutputClosed{Origin: messages.Origin{Session: "s", Process: 7}, Total: 3}); err != nil {
+	if err := stored(ctx, h, messages.OutputClosed{Origin: messages.Origin{Session: "s", Process: 7}, Total: 3}); err != nil {
 		t.Fatal(err)
 	}
 	page, err := json.Marshal(messages.OutputPage{Chunks: []messages.OutputChunk{{Stream: messages.StreamPTY, Seq: 1, Bytes: []byte("abc")}}, Total: 3, Ended: true})

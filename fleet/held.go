@@ -28,6 +28,9 @@ const (
 	keptKeys   = 64 << 10         // of answered calls
 	maxAskers  = 16               // callers that wait for one call; an earlier one asks again
 	maxKey     = 256              // bytes of a key
+	// linger is how long an event waits for those that are stored with it. The first one of a process does not wait, because answers do.
+	linger     = 5 * time.Millisecond
+	batchBytes = 64 << 10 // of events in one message; a larger event has one of its own
 )
 
 // held is a session on the node that has it. One goroutine takes its calls and owns the fields below calls; another publishes.
@@ -57,9 +60,18 @@ type held struct {
 
 	// Of the goroutine that publishes:
 	next  messages.Event // was taken and is not published
-	index uint64         // of the last stored event
-	last  uint64         // its sequence in the stream
+	batch batch
+	index uint64 // of the last stored message
+	last  uint64 // its sequence in the stream
 	told  map[messages.ProcessID]bool
+}
+
+// batch has the events that are stored with the next message: a short command costs two requests to the server, and not five.
+type batch struct {
+	events []messages.Event
+	text   []byte    // a line each
+	due    time.Time // when it is stored; zero: it takes no more, because the server may have it already
+	stored bool      // but not all of its questions
 }
 
 // call is one call by its key.
@@ -385,7 +397,7 @@ func (h *held) pump() {
 func (h *held) publish(ctx context.Context) error {
 	for {
 		if h.next == nil {
-			event, err := h.events.Next(ctx)
+			event, err := h.take(ctx)
 			if errors.Is(err, messages.ErrClosed) {
 				if stored := h.conclude(ctx); stored != nil {
 					return stored
@@ -405,12 +417,64 @@ func (h *held) publish(ctx context.Context) error {
 				h.cache(e.Origin.Process, fmt.Sprintf("- 0 %d -", e.End), nil)
 			}
 		default:
-			if err := h.store(ctx, e); err != nil {
+			if err := h.add(ctx, e); err != nil {
 				return err
 			}
 		}
 		h.next = nil
 	}
+}
+
+// take returns the next event. When the batch is due it stores that first.
+func (h *held) take(ctx context.Context) (messages.Event, error) {
+	for {
+		b := &h.batch
+		if len(b.events) > 0 && !time.Now().Before(b.due) {
+			if err := h.store(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if len(b.events) == 0 {
+			return h.events.Next(ctx)
+		}
+		until, cancel := context.WithDeadline(ctx, b.due)
+		event, err := h.events.Next(until)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return event, err
+		}
+		b.due = time.Time{} // it is time, or there will be no more
+	}
+}
+
+// add puts an event into the batch. One that does not fit comes into the next.
+func (h *held) add(ctx context.Context, event messages.Event) error {
+	if event.From().Session == "" { // a notice of the runtime, which is no session's
+		return nil
+	}
+	if ended, is := event.(messages.ExecEnded); is {
+		ended.Transcript = nil // it may be larger than a message; Follow gives it
+		event = ended
+	}
+	text, err := json.Marshal(event)
+	if err != nil {
+		return err
+	}
+	if b := h.batch; len(b.events) > 0 && (b.due.IsZero() || len(b.text)+1+len(text) > min(batchBytes, h.n.piece())) {
+		if err := h.store(ctx); err != nil {
+			return err
+		}
+	}
+	if len(h.batch.events) == 0 {
+		h.batch.due = time.Now().Add(linger)
+	} else {
+		h.batch.text = append(h.batch.text, '\n')
+	}
+	h.batch.events, h.batch.text = append(h.batch.events, event), append(h.batch.text, text...)
+	if process := event.From().Process; process != 0 && !h.told[process] {
+		h.batch.due = time.Now()
+	}
+	return nil
 }
 
 // output publishes a piece of output with those that follow it and are there already. It returns the event after them, if it took it.
@@ -439,43 +503,45 @@ func (h *held) cache(process messages.ProcessID, head string, data []byte) {
 	_ = h.n.nc.PublishMsg(&nats.Msg{Subject: outputSubject(h.place.Session, process), Data: data, Header: nats.Header{outputHeader: {head}}})
 }
 
-// store publishes an event and waits until the server has it. The server takes it only if nothing else was stored for the session
+// store publishes the batch and waits until the server has it. The server takes it only if nothing else was stored for the session
 // since: so a node that was given up cannot add to what was written in its place.
-func (h *held) store(ctx context.Context, event messages.Event) error {
-	if event.From().Session == "" { // a notice of the runtime, which is no session's
-		return nil
-	}
-	if ended, is := event.(messages.ExecEnded); is {
-		ended.Transcript = nil // it may be larger than a message; Follow gives it
-		event = ended
-	}
-	index := h.index + 1
-	message, err := eventMessage(event, h.place.Session, h.place.Epoch, index)
-	if err != nil {
-		return err
-	}
-	err = h.persist(ctx, func(ctx context.Context) error {
-		ack, err := h.n.js.PublishMsg(ctx, message, jetstream.WithExpectLastSequencePerSubject(h.last), jetstream.WithRetryAttempts(0))
-		switch {
-		case err == nil:
-			h.last = ack.Sequence
-		case conflict(err):
-			return h.reconcile(ctx, index)
+func (h *held) store(ctx context.Context) error {
+	b := &h.batch
+	b.due = time.Time{}
+	if !b.stored {
+		index := h.index + 1
+		message := eventMessage(b.text, h.place.Session, h.place.Epoch, index)
+		err := h.persist(ctx, func(ctx context.Context) error {
+			ack, err := h.n.js.PublishMsg(ctx, message, jetstream.WithExpectLastSequencePerSubject(h.last), jetstream.WithRetryAttempts(0))
+			switch {
+			case err == nil:
+				h.last = ack.Sequence
+			case conflict(err):
+				return h.reconcile(ctx, index)
+			}
+			return err
+		})
+		if err != nil {
+			return err
 		}
-		return err
-	})
-	if err != nil {
-		return err
+		h.index, b.stored = index, true
+		for _, event := range b.events {
+			if process := event.From().Process; process != 0 && !h.told[process] {
+				h.told[process] = true
+				h.stored <- process
+			}
+		}
 	}
-	h.index = index
-	if process := event.From().Process; process != 0 && !h.told[process] {
-		h.told[process] = true
-		h.stored <- process
+	for ; len(b.events) > 0; b.events = b.events[1:] {
+		if err := h.question(ctx, b.events[0]); err != nil {
+			return err
+		}
 	}
-	return h.question(ctx, event)
+	h.batch = batch{}
+	return nil
 }
 
-// reconcile finds out why the server refused an event: it has it already and its answer was lost, or its retention has removed all earlier
+// reconcile finds out why the server refused a message: it has it already and its answer was lost, or its retention has removed all earlier
 // ones, or somebody else has written, because the session was given up.
 func (h *held) reconcile(ctx context.Context, index uint64) error {
 	last, err := h.n.events.GetLastMsgForSubject(ctx, eventSubject(h.place.Session))
@@ -519,21 +585,26 @@ func (h *held) question(ctx context.Context, event messages.Event) error {
 
 // conclude writes the end of the session into the books.
 func (h *held) conclude(ctx context.Context) error {
+	place := h.place
+	place.State = StateEnded
 	return h.persist(ctx, func(ctx context.Context) error {
-		place, err := h.n.read(ctx, h.place.Session)
+		_, err := h.n.change(ctx, place)
+		if !conflict(err) {
+			return err
+		}
+		now, err := h.n.read(ctx, h.place.Session)
 		switch {
 		case errors.Is(err, messages.ErrClosed):
 			return nil
 		case err != nil:
 			return err
-		case place.Epoch != h.place.Epoch:
+		case now.Epoch != h.place.Epoch:
 			return errSuperseded
-		case place.State == StateEnded: // the answer was lost
+		case now.State == StateEnded: // the answer was lost
 			return nil
 		}
-		place.State = StateEnded
-		_, err = h.n.change(ctx, place)
-		return err
+		place.revision = now.revision
+		return errors.New("the entry has changed") // again
 	})
 }
 

@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -142,11 +144,11 @@ func (f *fleet) writeEnds(ctx context.Context, place Place) error {
 	}
 	last := told.seq - 1 // also if that is an event of a newer version, which history skips
 	add := func(event messages.Event) error {
-		message, err := eventMessage(event, place.Session, place.Epoch, 0)
+		text, err := json.Marshal(event)
 		if err != nil {
 			return err
 		}
-		ack, err := f.js.PublishMsg(ctx, message, jetstream.WithExpectLastSequencePerSubject(last))
+		ack, err := f.js.PublishMsg(ctx, eventMessage(text, place.Session, place.Epoch, 0), jetstream.WithExpectLastSequencePerSubject(last))
 		if err == nil {
 			last = ack.Sequence
 		}
@@ -182,16 +184,18 @@ func (f *fleet) writeEnds(ctx context.Context, place Place) error {
 
 // monitor gives up nodes that have sent no heartbeat for LostAfter, finishes what another member has begun to give up, finds
 // out which of its own were given up, and tidies the books.
+//
+// Nodes that were started at the same moment look at different ones.
 func (n *node) monitor(ctx context.Context) {
-	ticks := time.NewTicker(n.LostAfter / 6)
-	defer ticks.Stop()
 	absent := map[string]time.Time{} // instances that have sessions, or have had, and send no heartbeats: since when
 	known := map[string]bool{}
-	for round := 0; ; round++ {
+	wait := rand.N(n.LostAfter / 6)
+	for round, reads := 0, 0; ; round++ {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticks.C:
+		case <-time.After(wait):
+			wait = n.LostAfter / 6
 		}
 		infos, err := valuesOf(ctx, n.nodes, nodeOf)
 		if err != nil { // while this node sees nothing it judges nobody
@@ -213,7 +217,13 @@ func (n *node) monitor(ctx context.Context) {
 			}
 			overdue = overdue || time.Since(absent[instance]) >= n.LostAfter
 		}
-		if overdue || round%10 == 0 {
+		regular := round == reads
+		if regular && round == 0 {
+			reads = 1 + rand.IntN(10)
+		} else if regular {
+			reads += 10
+		}
+		if overdue || regular {
 			n.judge(ctx, known, absent)
 		}
 	}

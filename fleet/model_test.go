@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,20 +86,28 @@ func TestBooksAgreeWithAModel(t *testing.T) {
 					epochs = append(epochs, epoch)
 				}
 				epoch := rapid.SampledFrom(epochs).Draw(t, "epoch")
-				id := messages.ProcessID(1000*int(epoch) + rapid.IntRange(0, 3).Draw(t, "process"))
-				origin := messages.Origin{Session: m.place.Session, Process: id}
-				var event messages.Event = messages.ExecStarted{Origin: origin}
-				if m.open[id.String()] {
-					event = messages.ExecEnded{Origin: origin, EndRecord: messages.EndRecord{Cause: messages.CauseExited}}
+				h, open := m.holders[epoch], maps.Clone(m.open)
+				var stored []string
+				for range rapid.IntRange(1, 3).Draw(t, "events") { // with one message
+					id := messages.ProcessID(1000*int(epoch) + rapid.IntRange(0, 3).Draw(t, "process"))
+					origin := messages.Origin{Session: m.place.Session, Process: id}
+					var event messages.Event = messages.ExecStarted{Origin: origin}
+					if open[id.String()] {
+						event = messages.ExecEnded{Origin: origin, EndRecord: messages.EndRecord{Cause: messages.CauseExited}}
+					}
+					open[id.String()] = !open[id.String()]
+					stored = append(stored, fmt.Sprintf("%d:%v:%s", epoch, id, event.Kind()))
+					if err := h.add(ctx, event); err != nil && !errors.Is(err, errSuperseded) {
+						t.Fatal(err)
+					}
 				}
-				err := m.holders[epoch].store(ctx, event)
+				err := h.store(ctx)
 				may := epoch == m.place.Epoch
 				if may != (err == nil) || err != nil && !errors.Is(err, errSuperseded) {
-					t.Fatalf("a node of epoch %d stores an event while the books have %d: %v", epoch, m.place.Epoch, err)
+					t.Fatalf("a node of epoch %d stores events while the books have %d: %v", epoch, m.place.Epoch, err)
 				}
 				if may {
-					m.open[id.String()] = event.Kind() == messages.KindExecStarted
-					m.events = append(m.events, fmt.Sprintf("%d:%v:%s", epoch, id, event.Kind()))
+					m.open, m.events = open, append(m.events, stored...)
 				}
 			},
 			"give up": func(t *rapid.T) {

@@ -82,7 +82,8 @@ type node struct {
 // opened reports that a session was opened, or was not.
 type opened struct {
 	session messages.SessionID
-	held    *held // nil: it was not
+	held    *held           // nil: it was not
+	lease   context.Context // of the node when it was asked
 }
 
 // beaten reports the outcome of a heartbeat.
@@ -349,14 +350,15 @@ func (n *node) open(ctx context.Context, m *nats.Msg, o opening) {
 		return
 	}
 	n.held[o.Session], n.reserved[o.Session] = nil, memory
+	lease := n.lease
 	go func() {
-		h, err := n.hold(ctx, o)
+		h, err := n.hold(ctx, o, lease)
 		if err != nil {
 			n.refuse(m, err)
 		} else {
 			n.reply(m, answer{})
 		}
-		n.opened <- opened{o.Session, h}
+		n.opened <- opened{o.Session, h, lease}
 	}()
 }
 
@@ -375,7 +377,7 @@ func full(info NodeInfo, memory int64) string {
 
 // hold takes a session: it has it when its compare-and-set in the books succeeds, and not before. It opens the session first, so that
 // an error of the options costs nothing.
-func (n *node) hold(ctx context.Context, o opening) (*held, error) {
+func (n *node) hold(ctx context.Context, o opening, lease context.Context) (*held, error) {
 	place, err := n.read(ctx, o.Session)
 	if err != nil {
 		return nil, err
@@ -413,6 +415,7 @@ func (n *node) hold(ctx context.Context, o opening) (*held, error) {
 		_ = session.Close(closed)
 		return nil, failed("open session", err)
 	}
+	h.verified <- lease // in which the books have just been written
 	go h.run()
 	return h, nil
 }
@@ -441,7 +444,9 @@ func (n *node) settle(o opened) {
 		return
 	}
 	n.held[o.session] = o.held
-	n.verify(o.held) // the lease may be another than when it was opened
+	if o.lease != n.lease {
+		n.verify(o.held)
+	}
 }
 
 func (n *node) forget(id messages.SessionID) {

@@ -148,8 +148,9 @@ type opener struct {
 }
 
 func (o *opener) open(ctx context.Context) (*Session, error) {
-	for {
-		nodes, err := valuesOf(ctx, o.nodes, nodeOf)
+	period := o.lease / 5 // between two heartbeats, so an older list may say something else
+	for age := period; ; {
+		nodes, now, err := o.list(ctx, age)
 		if err != nil {
 			return nil, failed("open session", err)
 		}
@@ -161,6 +162,11 @@ func (o *opener) open(ctx context.Context) (*Session, error) {
 			}
 			continue
 		}
+		if !now { // what does not fit may do so since
+			age = 0
+			continue
+		}
+		age = period
 		if len(nodes) == 0 {
 			reasons = []string{"the fleet has no nodes now"}
 		}
@@ -174,7 +180,7 @@ func (o *opener) open(ctx context.Context) (*Session, error) {
 		}
 		clear(o.refused)
 		select {
-		case <-time.After(min(o.lease/5, time.Until(o.until)+time.Millisecond)):
+		case <-time.After(min(period, time.Until(o.until)+time.Millisecond)):
 		case <-ctx.Done():
 			return nil, &messages.Error{Code: messages.ErrCancelled, Op: "open session", Subject: string(o.place.Session),
 				Detail: "the call was cancelled while it waited: " + o.place.Why, Like: messages.LikeOf(ctx.Err())}
@@ -214,6 +220,7 @@ func (o *opener) try(ctx context.Context, info NodeInfo) (*Session, error) {
 	if session, err := o.record(ctx); session != nil || err != nil {
 		return session, err
 	}
+	o.count(ctx, info.ID, o.Memory)
 	params, err := json.Marshal(opening{Session: o.place.Session, Revision: o.place.revision, Memory: o.Memory, Options: sessionOptions{SessionOptions: o.Session}})
 	if err != nil {
 		return nil, typed(err)
@@ -239,7 +246,9 @@ func (o *opener) try(ctx context.Context, info NodeInfo) (*Session, error) {
 		}
 		return nil, nil
 	case a.Error == nil:
-		return o.taken(ctx), nil
+		held := o.place
+		held.State = StateHeld
+		return &Session{o.fleet, held}, nil
 	case errors.Is(a.Error, messages.ErrInvalidRequest):
 		return nil, a.Error
 	}

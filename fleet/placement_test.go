@@ -98,6 +98,43 @@ func TestASessionGoesWhereItFits(t *testing.T) {
 	}
 }
 
+// To open a session takes a request to the books and one to the node: what else a client must know it has read before. What has changed since
+// is found out, long before the next heartbeat.
+func TestPlacingTakesTwoRequests(t *testing.T) {
+	w := newWorld(t, Settings{Lease: time.Hour}) // no heartbeat comes, and what was read stays young
+	first := w.node(Node{ID: "first", Slots: 2})
+	nc, ctx := w.connect(), w.context()
+	w.open(nc, Placement{})
+	sent := func() uint64 { return nc.Stats().OutMsgs }
+	before := sent()
+	s, err := Open(ctx, nc, Placement{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := sent() - before; took != 2 {
+		t.Errorf("a session took %d requests", took)
+	}
+	if _, err := Open(ctx, nc, Placement{}); !errors.Is(err, messages.ErrLimitReached) || !containsAll(err.Error(), "first: all of its 2 slots are taken") {
+		t.Errorf("a node without a slot: %v", err)
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the slot is free again", func() bool { _, err := Open(ctx, nc, Placement{}); return err == nil })
+	w.node(Node{ID: "second"})
+	if s, err := Open(ctx, nc, Placement{}); err != nil || s.Node() != "second" {
+		t.Errorf("a node that came since was not found: %v", err)
+	}
+	if err := Drain(ctx, nc, "second"); err != nil {
+		t.Fatal(err)
+	}
+	first.stop()
+	first.stopped(t)
+	if _, err := Open(ctx, nc, Placement{}); !errors.Is(err, messages.ErrLimitReached) || !containsAll(err.Error(), "second: it is draining") || strings.Contains(err.Error(), "first:") {
+		t.Errorf("of two nodes one drains and one is gone: %v", err)
+	}
+}
+
 func TestADrainedNodeLetsItsSessionsEnd(t *testing.T) {
 	w := newWorld(t, Settings{})
 	n := w.node(Node{ID: "n"})

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,8 +35,8 @@ func outputSubject(session messages.SessionID, process messages.ProcessID) strin
 
 // Headers of messages.
 const (
-	epochHeader  = "Execbus-Epoch"  // of the node that stored an event
-	indexHeader  = "Execbus-Index"  // of an event in its session, counted by that node from 1
+	epochHeader  = "Execbus-Epoch"  // of the node that stored events
+	indexHeader  = "Execbus-Index"  // of a message with events in its session, counted by that node from 1
 	outputHeader = "Execbus-Output" // of output: see outputHead
 	partHeader   = "Execbus-Part"   // of an answer in several messages: "1/3"
 )
@@ -113,25 +115,60 @@ type fleet struct {
 	nodes, place, ask jetstream.KeyValue
 	events, output    jetstream.Stream
 	lease             time.Duration
+	roster            chan roster // holds one
 }
 
-// join looks up what Setup has made.
+// roster is what this program has last read of the nodes, and where it has placed sessions since.
+type roster struct {
+	nodes []NodeInfo
+	at    time.Time // when it began to read; zero: never
+}
+
+// fleets are those that this program has joined: what Setup has made stays, and looking it up would take longer than a call does. This is a
+// lock because no goroutine of ours lives as long as a connection. Those of closed connections are removed when another one joins.
+var (
+	fleetsLock sync.Mutex
+	fleets     = map[*nats.Conn]*fleet{}
+)
+
+// join gives what Setup has made. It looks that up once for each connection.
 func join(ctx context.Context, nc *nats.Conn) (*fleet, error) {
+	if ctx.Err() != nil {
+		return nil, failed("join the fleet", ctx.Err())
+	}
+	fleetsLock.Lock()
+	f := fleets[nc]
+	fleetsLock.Unlock()
+	if f == nil {
+		var err error
+		if f, err = lookUp(ctx, nc); err != nil {
+			return nil, err
+		}
+		fleetsLock.Lock()
+		maps.DeleteFunc(fleets, func(other *nats.Conn, _ *fleet) bool { return other.IsClosed() })
+		fleets[nc] = f
+		fleetsLock.Unlock()
+	}
+	joined := *f
+	return &joined, nil
+}
+
+// lookUp asks the server for what Setup has made.
+func lookUp(ctx context.Context, nc *nats.Conn) (*fleet, error) {
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(storeTime))
 	if err != nil {
 		return nil, failed("join the fleet", err)
 	}
-	f := &fleet{nc: nc, js: js}
+	f := &fleet{nc: nc, js: js, roster: make(chan roster, 1)}
+	f.roster <- roster{}
 	ctx, cancel := context.WithTimeout(ctx, booksTime)
 	defer cancel()
 	look := []func() error{
-		func() (err error) {
-			if f.nodes, err = js.KeyValue(ctx, nodesBucket); err != nil {
-				return err
-			}
-			status, err := f.nodes.Status(ctx)
+		func() (err error) { f.nodes, err = js.KeyValue(ctx, nodesBucket); return err },
+		func() error {
+			bucket, err := js.Stream(ctx, "KV_"+nodesBucket)
 			if err == nil {
-				f.lease = or(status.TTL(), DefaultLease)
+				f.lease = or(bucket.CachedInfo().Config.MaxAge, DefaultLease)
 			}
 			return err
 		},
@@ -306,6 +343,43 @@ func valuesOf[T any](ctx context.Context, bucket jetstream.KeyValue, decode func
 			}
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		}
+	}
+}
+
+// list gives the nodes, as they were at most so long ago. One Open at a time reads them, and the others wait for that.
+func (f *fleet) list(ctx context.Context, age time.Duration) (nodes []NodeInfo, now bool, err error) {
+	var r roster
+	select {
+	case r = <-f.roster:
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
+	}
+	defer func() { f.roster <- r }()
+	if r.at.IsZero() || time.Since(r.at) >= age {
+		at := time.Now()
+		read, err := valuesOf(ctx, f.nodes, nodeOf)
+		if err != nil {
+			return nil, false, err
+		}
+		r, now = roster{read, at}, true
+	}
+	return slices.Clone(r.nodes), now, nil
+}
+
+// count notes that a node was asked to take a session, for those that choose before its next heartbeat says so.
+func (f *fleet) count(ctx context.Context, id string, memory int64) {
+	var r roster
+	select {
+	case r = <-f.roster:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { f.roster <- r }()
+	for i := range r.nodes {
+		if r.nodes[i].ID == id {
+			r.nodes[i].Sessions++
+			r.nodes[i].Reserved += memory
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestRowsAreMeasured(t *testing.T) {
 func TestMembersAreWeighed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	w, err := newWorld(ctx, 2)
+	w, err := newWorld(ctx, 0, 2)
 	defer func() {
 		if err := w.close(); err != nil {
 			t.Error(err)

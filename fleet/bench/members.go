@@ -25,12 +25,12 @@ import (
 	"github.com/execbus/execbus/tests/harness"
 )
 
-// roleFlag makes this program a member of a fleet: a server with a directory, or nodes with a URL, a first number, and how many they are. It
-// is not for users.
+// roleFlag makes this program a member of a fleet: a server with a directory, or nodes with a URL, a first number, how many they are,
+// and their LostAfter. It is not for users.
 const roleFlag = "-role"
 
 const (
-	// lostAfter of the nodes makes them read the books every 20 s.
+	// lostAfter of nodes makes them read the books every 20 s. Where that is not what is measured they have their default.
 	lostAfter = 12 * time.Second
 	slots     = 5000
 	// endWait is how long a member may take to end.
@@ -54,11 +54,12 @@ func serve(words []string) error {
 		}
 		end = func() error { server.Close(); return nil }
 		fmt.Println(server.URL())
-	case words[0] == "nodes" && len(words) == 4:
+	case words[0] == "nodes" && len(words) == 5:
 		first, err1 := strconv.Atoi(words[2])
 		many, err2 := strconv.Atoi(words[3])
-		rt, err3 := execbus.Start(execbus.Options{})
-		if err := errors.Join(err1, err2, err3); err != nil {
+		lost, err3 := time.ParseDuration(words[4])
+		rt, err4 := execbus.Start(execbus.Options{})
+		if err := errors.Join(err1, err2, err3, err4); err != nil {
 			return err
 		}
 		served := make(chan error, many)
@@ -71,7 +72,7 @@ func serve(words []string) error {
 			connections = append(connections, nc)
 			ready.Add(1)
 			go func() {
-				served <- fleet.Serve(ctx, nc, rt, fleet.Node{ID: fmt.Sprint("n", first+n), Slots: slots, LostAfter: lostAfter, Ready: ready.Done})
+				served <- fleet.Serve(ctx, nc, rt, fleet.Node{ID: fmt.Sprint("n", first+n), Slots: slots, LostAfter: lost, Ready: ready.Done})
 			}()
 		}
 		up := make(chan struct{})
@@ -147,8 +148,8 @@ type world struct {
 	nc      *nats.Conn
 }
 
-// newWorld starts a server and processes with so many nodes each.
-func newWorld(ctx context.Context, nodes ...int) (w *world, err error) {
+// newWorld starts a server and processes with so many nodes each. A LostAfter of zero is the default.
+func newWorld(ctx context.Context, lost time.Duration, nodes ...int) (w *world, err error) {
 	w = &world{}
 	defer func() {
 		if err != nil {
@@ -170,7 +171,7 @@ func newWorld(ctx context.Context, nodes ...int) (w *world, err error) {
 	}
 	first := 0
 	for _, many := range nodes {
-		if err := w.start(ctx, "nodes", url, strconv.Itoa(first), strconv.Itoa(many)); err != nil {
+		if err := w.start(ctx, "nodes", url, strconv.Itoa(first), strconv.Itoa(many), lost.String()); err != nil {
 			return w, err
 		}
 		first += many

@@ -48,7 +48,7 @@ func newSides(ctx context.Context) (s *sides, err error) {
 	if s.local, err = s.rt.OpenSession(execbus.SessionOptions{Dir: "/"}); err != nil {
 		return s, err
 	}
-	if s.world, err = newWorld(ctx, 1); err != nil {
+	if s.world, err = newWorld(ctx, 0, 1); err != nil {
 		return s, err
 	}
 	s.fleet, err = fleet.Open(ctx, s.world.nc, fleet.Placement{Session: execbus.SessionOptions{Dir: "/"}})
@@ -212,7 +212,7 @@ func (s *sides) follow(ctx context.Context, session execbus.SessionCalls, comman
 }
 
 func placement(ctx context.Context, b *bench) (figures []figure, err error) {
-	w, err := newWorld(ctx, b.some(100, 10))
+	w, err := newWorld(ctx, 0, b.some(100, 10))
 	defer func() { err = errors.Join(err, w.close()) }()
 	if err != nil {
 		return nil, err
@@ -272,7 +272,7 @@ func (w *world) weigh(ctx context.Context, seconds int) (l load, err error) {
 }
 
 func books(ctx context.Context, b *bench) (figures []figure, err error) {
-	w, err := newWorld(ctx, 1, 1, 1)
+	w, err := newWorld(ctx, lostAfter, 1, 1, 1)
 	defer func() { err = errors.Join(err, w.close()) }()
 	if err != nil {
 		return nil, err
