@@ -23,25 +23,34 @@ func (c *clusters) join(to, r rune) rune {
 	if to == 0 {
 		to = ' '
 	}
-	text := c.text(to)
-	if len(text)+utf8.RuneLen(r) > maxCluster {
+	var room [maxCluster + utf8.UTFMax]byte
+	text := utf8.AppendRune(c.append(room[:0], to), r)
+	if len(text) > maxCluster {
 		return to
 	}
-	return c.add(text + string(r))
+	return c.add(text)
 }
 
 // add returns what stands for a text.
-func (c *clusters) add(text string) rune {
-	char, found := c.index[text]
+func (c *clusters) add(text []byte) rune {
+	char, found := c.index[string(text)]
 	if !found {
 		if c.index == nil {
 			c.index = map[string]rune{}
 		}
 		char = clusterBase + rune(len(c.texts))
-		c.texts = append(c.texts, text)
-		c.index[text] = char
+		c.texts = append(c.texts, string(text))
+		c.index[c.texts[len(c.texts)-1]] = char
 	}
 	return char
+}
+
+// append appends what a cell shows; it must be none of the marks.
+func (c *clusters) append(to []byte, char rune) []byte {
+	if char >= clusterBase {
+		return append(to, c.texts[char-clusterBase]...)
+	}
+	return utf8.AppendRune(to, char)
 }
 
 // text is what a cell shows; it must be none of the marks.

@@ -112,11 +112,11 @@ func (t *terminal) feedWhole(p []byte) {
 			i++
 			continue
 		}
-		if !utf8.FullRune(p[i:]) {
+		r, size := utf8.DecodeRune(p[i:])
+		if r == utf8.RuneError && !utf8.FullRune(p[i:]) {
 			t.parser.partial = append(t.parser.partial[:0], p[i:]...)
 			return
 		}
-		r, size := utf8.DecodeRune(p[i:])
 		t.print(r)
 		i += size
 	}

@@ -30,6 +30,7 @@ type terminal struct {
 	titles    []string
 
 	clusters clusters
+	widths   widths
 
 	// history takes the rows that leave the main screen at its top; nil: nobody wants them.
 	history  func(*row)
@@ -156,7 +157,7 @@ func (t *terminal) print(r rune) {
 		t.joining = true
 		return
 	}
-	joined, wide := t.joining, columns(r)
+	joined, wide := t.joining, t.widths.columns(r)
 	if t.joining = false; joined {
 		t.combine(zeroWidthJoiner)
 	}
@@ -179,8 +180,10 @@ func (t *terminal) print(r rune) {
 		return
 	}
 	row := &t.rows[t.y]
-	row.split(t.x)
-	row.split(t.x + wide)
+	if t.x < len(row.cells) {
+		row.split(t.x)
+		row.split(t.x + wide)
+	}
 	row.reach(t.x + wide)
 	row.cells[t.x] = cell{r, t.style}
 	if wide == 2 {
@@ -715,7 +718,7 @@ func (t *terminal) compact() {
 		for y := range rows {
 			for x := range rows[y].cells {
 				if c := &rows[y].cells[x]; c.char >= clusterBase {
-					c.char = t.clusters.add(was.text(c.char))
+					c.char = t.clusters.add([]byte(was.text(c.char)))
 				}
 			}
 		}

@@ -69,16 +69,14 @@ func (t *Text) appendRow(to []byte, r *row, ends bool) []byte {
 	if !joins {
 		cells = cells[:extent(cells)]
 	}
-	for _, c := range cells {
-		switch {
-		case c.char > 0 && c.char < utf8.RuneSelf:
-			to = append(to, byte(c.char))
-		case c.char == 0:
+	for i := range cells {
+		switch char := cells[i].char; {
+		case char > 0 && char < utf8.RuneSelf:
+			to = append(to, byte(char))
+		case char == 0:
 			to = append(to, ' ')
-		case c.char >= clusterBase:
-			to = append(to, t.terminal.clusters.text(c.char)...)
-		case c.char != covered:
-			to = utf8.AppendRune(to, c.char)
+		case char != covered:
+			to = t.terminal.clusters.append(to, char)
 		}
 	}
 	if ends && !joins {
