@@ -15,7 +15,7 @@ type SpoolOptions struct {
 	Dir string
 	// PerProcess bounds the file of one process, in bytes: beyond it the middle of the output is not kept. Total bounds the files of all
 	// processes of the runtime; those of ended processes give way first. Zero means spool.DefaultPerProcess (1 GiB) and
-	// spool.DefaultTotal (8 GiB); the least is spool.LeastPerProcess (256 KiB).
+	// spool.DefaultTotal (8 GiB); the least is spool.LeastPerProcess (512 KiB).
 	PerProcess int64
 	Total      int64
 

@@ -32,7 +32,9 @@ type Options struct {
 const (
 	DefaultPerProcess = 1 << 30
 	DefaultTotal      = 8 << 30
-	LeastPerProcess   = 256 << 10
+	// LeastPerProcess is such that a whole batch of a child, of 64 KiB, takes the place of half of what goes round at most, also in a file
+	// that has found no more room.
+	LeastPerProcess = 512 << 10
 	// MaxFiles bounds the files that are open. Those of processes that have ended give way, the oldest first.
 	MaxFiles = 256
 	// maxReads bounds the reads that look at files at once; others wait. Each takes up to 2 MiB.

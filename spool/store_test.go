@@ -212,3 +212,36 @@ func TestAFileWithoutMoreRoomGoesRound(t *testing.T) {
 		}
 	}
 }
+
+// The least quotas do for output that comes in batches as large as a child's are, 64 KiB, from the first one on and also where another file
+// has taken so much that the first goes round in less than its quota.
+func TestTheLeastQuotasTakeFullBatches(t *testing.T) {
+	for name, others := range map[string]int64{"alone": 0, "beside another": LeastPerProcess / 2} {
+		s := store(t, Options{Dir: filepath.Join(t.TempDir(), "o"), PerProcess: LeastPerProcess, Total: LeastPerProcess + others})
+		if others > 0 {
+			if err := fill(t, s.New(), &output{}, int(others/(8<<10))-4); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, o := s.New(), &output{}
+		for i := range 64 {
+			batch := []messages.OutputChunk{o.add(messages.StreamStdout, bytes.Repeat([]byte{byte('a' + i%26)}, 64<<10))}
+			if i%3 == 0 {
+				batch = append(batch, o.add(messages.StreamStderr, bytes.Repeat([]byte{'!'}, 64<<10)))
+			}
+			if err := f.Write(batch, 0); err != nil {
+				t.Fatalf("%s: batch %d: %v", name, i, err)
+			}
+		}
+		r := f.Ranges()
+		if len(r) != 2 || r[0].First != 0 || r[1].End != int64(len(o.bytes)) || min(r[0].End, r[1].End-r[1].First) < 64<<10 {
+			t.Errorf("%s: %v", name, r)
+		}
+		for _, r := range r {
+			got := make([]byte, r.End-r.First)
+			if n, err := f.bytes(got, r.First); err != nil || !bytes.Equal(got[:n], o.bytes[r.First:r.End]) {
+				t.Errorf("%s: %v is not what was written, %v", name, r, err)
+			}
+		}
+	}
+}

@@ -33,7 +33,7 @@ func TestRunKeepsOutput(t *testing.T) {
 		return string(content)
 	}
 	kept(true)
-	if text := kept(false, "--output-quota", "256K"); !strings.HasPrefix(text, "1\n2\n") || !strings.HasSuffix(text, "\n300000\n") || strings.Count(text, " bytes omitted ...") != 1 {
+	if text := kept(false, "--output-quota", "512K"); !strings.HasPrefix(text, "1\n2\n") || !strings.HasSuffix(text, "\n300000\n") || strings.Count(text, " bytes omitted ...") != 1 {
 		t.Errorf("with a quota: %d bytes, %.20q", len(text), text)
 	}
 	kept(true, "--output-total", "3M")
