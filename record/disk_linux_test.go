@@ -36,7 +36,7 @@ func TestAFullDiskEndsARecordingBehindItsLastWholeLineAndSaysSoOnce(t *testing.T
 		events = append(events, one[len(one)-1])
 	}
 	notices := recorded(t, record.Options{Dir: dir}, events...)
-	if len(notices) != 1 || !strings.Contains(notices[0], "a recording ends before its process") {
+	if len(notices) != 1 || !strings.Contains(notices[0], "a recording is not complete") {
 		t.Errorf("%q", notices)
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*.cast"))

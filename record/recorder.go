@@ -284,7 +284,7 @@ func (r *Recorder) give(one *recording) {
 	one.size += int64(len(one.buffer))
 	if err := one.writer.give(one.buffer); err != nil {
 		one.over = true
-		r.notice("a recording ends before its process: " + reason(err))
+		r.incomplete(err)
 	}
 	one.buffer = nil
 }
@@ -307,7 +307,7 @@ func (r *Recorder) finish(one *recording) {
 		if !w.isDone() {
 			rest = append(rest, w)
 		} else if w.err != nil {
-			r.notice("a recording ends before its process: " + reason(w.err))
+			r.incomplete(w.err)
 		}
 	}
 	r.writers = rest
@@ -328,14 +328,17 @@ func (r *Recorder) close() {
 		select {
 		case <-w.done:
 			if w.err != nil {
-				r.notice("a recording ends before its process: " + reason(w.err))
+				r.incomplete(w.err)
 			}
 		case <-late.C:
-			r.notice("a recording is not complete: " + errStalled.Error())
+			r.incomplete(errStalled)
 			return
 		}
 	}
 }
+
+// incomplete tells that a recording lacks its end. One cause is told once, however many recordings it ends, and whenever that is noticed.
+func (r *Recorder) incomplete(err error) { r.notice("a recording is not complete: " + reason(err)) }
 
 // notice tells a reason once.
 func (r *Recorder) notice(text string) {
