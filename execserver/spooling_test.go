@@ -73,21 +73,30 @@ func (s *Server) process(session, id string) *process {
 	return one.find(id)
 }
 
-// 20 MB are printed while the client is away. It comes back and reads all of them, byte by byte; and at once what it has missed, where that is
-// not too much for one answer.
-func TestAClientReadsAllThatItHasMissed(t *testing.T) {
+// away runs a command while its client is away, and returns the client that has come back after the end.
+func away(t *testing.T, command ...string) *client {
 	s := newServer(t, keeping(t))
 	c := transports["websocket"](t, s)
 	session := c.open("")
-	c.start(startParams("p", "seq", "10000000", "12222221"))
+	c.start(startParams("p", command...))
 	c.close()
-	var want []byte
-	for n := int64(10_000_000); n <= 12_222_221; n++ {
-		want = append(strconv.AppendInt(want, n, 10), '\n')
-	}
 	c = transports["websocket"](t, s)
 	c.open(session)
 	c.ended("p")
+	return c
+}
+
+// More than twice of what the server has in memory is printed while the client is away. It comes back and reads all of it, byte by byte, in pages and
+// at once.
+func TestAClientReadsAllThatItHasMissed(t *testing.T) {
+	c := away(t, "seq", "1000000", "1300000")
+	var want []byte
+	for n := int64(1_000_000); n <= 1_300_000; n++ {
+		want = append(strconv.AppendInt(want, n, 10), '\n')
+	}
+	if len(want) < 2*wire.RetainedBytes {
+		t.Fatalf("%d bytes are too few", len(want))
+	}
 	chunks, text := c.pages("p", 1<<20)
 	if !bytes.Equal(text, want) {
 		t.Fatalf("%d bytes came of %d, or others", len(text), len(want))
@@ -97,29 +106,31 @@ func TestAClientReadsAllThatItHasMissed(t *testing.T) {
 			t.Fatalf("chunk %d comes after %d", chunk.Seq, i)
 		}
 	}
-	first := func(room *uint64) wire.ReadResult { return c.page("p", 0, room) }
-	if page := first(new(uint64(0))); len(page.Chunks) != 1 || page.NextSeq != 2 || !page.Closed || *page.ExitCode != 0 {
+	if page := c.page("p", 0, new(uint64(0))); len(page.Chunks) != 1 || page.NextSeq != 2 || !page.Closed || *page.ExitCode != 0 {
 		t.Errorf("without room come %d chunks, and next is %d", len(page.Chunks), page.NextSeq)
 	}
-	all := func(after uint64) (text []byte) {
-		page := c.page("p", after, nil)
-		for _, chunk := range page.Chunks {
-			text = append(text, chunk.Chunk...)
-		}
-		if next := uint64(len(chunks)) + 3; page.NextSeq != next || !bytes.HasSuffix(want, text) {
-			t.Errorf("after %d come %d bytes, and next is %d of %d", after, len(text), page.NextSeq, next)
-		}
-		return text
+	text = nil
+	page := c.page("p", 0, nil)
+	for _, chunk := range page.Chunks {
+		text = append(text, chunk.Chunk...)
 	}
-	if text := all(0); len(text) > wire.RetainedBytes || len(text) == 0 {
-		t.Errorf("%d bytes come at once", len(text))
+	if next := uint64(len(chunks)) + 3; page.NextSeq != next || !bytes.Equal(text, want) {
+		t.Errorf("at once come %d bytes of %d, and next is %d of %d", len(text), len(want), page.NextSeq, next)
 	}
-	missed, after := 0, uint64(len(chunks))
-	for ; missed < 5<<20; after-- {
-		missed += len(chunks[after-1].Chunk)
+}
+
+// Who has missed more than one answer takes, and wants it at once, gets the newest output.
+func TestAClientThatHasMissedTooMuchForOneAnswerGetsTheNewest(t *testing.T) {
+	c := away(t, "head", "-c", strconv.Itoa(maxMissed+2*wire.RetainedBytes), "/dev/zero")
+	size, page := 0, c.page("p", 0, nil)
+	for _, chunk := range page.Chunks {
+		size += len(chunk.Chunk)
 	}
-	if text := all(after); len(text) != missed {
-		t.Errorf("%d bytes come at once, and %d were missed", len(text), missed)
+	if size > wire.RetainedBytes || size < wire.RetainedBytes/2 || !page.Closed {
+		t.Errorf("%d bytes come at once", size)
+	}
+	if first := c.page("p", 0, new(uint64(1))); len(first.Chunks) != 1 || first.Chunks[0].Seq != 1 {
+		t.Errorf("of the file come %d chunks", len(first.Chunks))
 	}
 }
 
