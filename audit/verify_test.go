@@ -128,6 +128,13 @@ func TestALogThatWasWrittenAnew(t *testing.T) {
 
 func TestAFileWithoutAHead(t *testing.T) {
 	text, side := sample(t)
+	h, err := readHead(side)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := bytes.LastIndexByte(text[:len(text)-1], '\n') + 1 // as if the host had been killed between the last line and the head
+	h.Lines, h.Digest, h.Bytes = h.Lines-1, digestOf(text[bytes.LastIndexByte(text[:last-1], '\n')+1:last-1]), int64(last)
+	older := h.text()
 	for name, c := range map[string]struct {
 		text, side []byte
 		want       State
@@ -139,6 +146,9 @@ func TestAFileWithoutAHead(t *testing.T) {
 		"a head of no log": {text, []byte(`{"lines":1,"digest":"","bytes":1,"log":"x"}`), Broken},
 		"another log":      {text, bytes.Replace(side, []byte(`"log":"`), []byte(`"log":"x`), 1), Broken},
 		"nothing":          {nil, nil, NotClosed},
+		"nothing but text": {nil, []byte("hello"), Broken},
+		"half a line more": {append(slices.Clone(text), `{"n":37,"prev`...), side, NotClosed},
+		"lines more":       {text, older, NotClosed},
 		"only the head":    {nil, side, Broken},
 	} {
 		file := filepath.Join(t.TempDir(), "a")
@@ -155,6 +165,36 @@ func TestAFileWithoutAHead(t *testing.T) {
 	}
 	if _, err := VerifyFile(filepath.Join(t.TempDir(), "none"), nil); !os.IsNotExist(err) {
 		t.Error(err)
+	}
+}
+
+// TestLinesThatNoHostWrites follow each other, and yet are not what a host writes.
+func TestLinesThatNoHostWrites(t *testing.T) {
+	const log = "a45b2c1e-6f0d-4a53-9f3c-8d1b0a7e5c11"
+	begins := func(run int64, log string) func(*place) { return func(p *place) { p.own(&Opened{Run: run, Log: log}) } }
+	ends, happens := func(p *place) { p.own(&Closed{}) }, func(p *place) { p.line([]byte(`{"kind":"exec_started"}`)) }
+	for name, c := range map[string]struct {
+		lines []func(*place)
+		says  string // empty: a host writes it
+	}{
+		"two runs":                      {[]func(*place){begins(1, log), happens, ends, begins(2, log), ends}, ""},
+		"a number that is not the next": {[]func(*place){func(p *place) { p.lines = 4 }, begins(1, log), ends}, "line 1: its number is 5"},
+		"a run that is not the next":    {[]func(*place){begins(1, log), ends, begins(3, log), ends}, "line 3: it begins run 3 behind run 1"},
+		"a first run that is not":       {[]func(*place){begins(2, log), ends}, "line 1: it begins run 2 behind run 0"},
+		"a run of another log":          {[]func(*place){begins(1, log), ends, begins(2, "b"+log[1:]), ends}, "line 3: it begins a run of another log"},
+		"a line before the first run":   {[]func(*place){happens, begins(1, log), ends}, "line 1: it belongs to no run"},
+		"a line between runs":           {[]func(*place){begins(1, log), ends, happens, begins(2, log), ends}, "line 3: it belongs to no run"},
+		"blanks": {[]func(*place){begins(1, log), ends, func(p *place) { p.pending = append(p.pending, "{ }\n"...) }},
+			"line 3: it is not a line of an audit log"},
+	} {
+		var p place
+		for _, line := range c.lines {
+			line(&p)
+		}
+		r, err := Verify(bytes.NewReader(p.pending), nil)
+		if err != nil || (r.State == Broken) != (c.says != "") || r.Broken != nil && !strings.HasPrefix(r.Broken.String(), c.says) {
+			t.Errorf("%s: %v, %v", name, r, err)
+		}
 	}
 }
 

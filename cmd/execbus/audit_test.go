@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/execbus/execbus/audit"
 )
 
 // TestAnAuditLogOfARun is written by run, and read by the three commands about it.
@@ -80,5 +82,32 @@ func TestAnAuditLogOfARun(t *testing.T) {
 	}
 	if _, errs, code := program(t, "run", "--audit", file, "--audit-full", "never", "--", "true"); code != exitMisused || !strings.Contains(errs, "use stop or drop") {
 		t.Error(code, errs)
+	}
+}
+
+// A log whose host still writes it, or was killed, is not closed, and one whose host had no room for events is complete without them. The exit
+// code tells these from one that has everything.
+func TestVerifySaysWhatALogLacks(t *testing.T) {
+	dir := t.TempDir()
+	file, copied := filepath.Join(dir, "audit.jsonl"), filepath.Join(dir, "copied.jsonl")
+	script := fmt.Sprintf(`cp %[1]s.head %[2]s.head && cp %[1]s %[2]s && %[3]s=execbus exec "$0" audit verify %[1]s`, file, copied, roleVariable)
+	out, errs, code := program(t, "run", "--audit", file, "--sandbox", "danger-full-access", "--no-tty", "--", "sh", "-c", script, os.Args[0])
+	if code != exitNotClosed || !strings.HasPrefix(out, "not closed: ") || !strings.Contains(out, "; a host writes it\n") {
+		t.Error(code, out, errs)
+	}
+	if out, errs, code := program(t, "audit", "verify", copied); code != exitNotClosed || !strings.HasPrefix(out, "not closed: ") || strings.Contains(out, "writes it") {
+		t.Error(code, out, errs)
+	}
+	full := filepath.Join(dir, "full.jsonl")
+	log, err := audit.Open(audit.Options{File: full})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Missed()
+	if err := log.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, code := program(t, "audit", "verify", full); code != exitDropped || !strings.Contains(out, "dropped: 0 events, and others that nobody has counted") {
+		t.Error(code, out, errs)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,8 +38,20 @@ func TestRunKeepsOutput(t *testing.T) {
 		t.Errorf("with a quota: %d bytes, %.20q", len(text), text)
 	}
 	kept(true, "--output-total", "3M")
-	left, err := filepath.Glob(filepath.Join(state, "execbus", "kept", "*"))
-	if err != nil || fmt.Sprint(left) != fmt.Sprint(names[2:]) {
-		t.Errorf("%v, want %v", left, names[2:])
+	dir := filepath.Join(state, "execbus", "kept")
+	are := func(want []string) {
+		t.Helper()
+		if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || fmt.Sprint(left) != fmt.Sprint(want) {
+			t.Errorf("%v, %v, want %v", left, err, want)
+		}
+	}
+	are(names[2:])
+	kept(false, "--output-total", "512K") // one that has more stays alone
+	are(names[3:])
+	if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, said := runs(t, "", "--keep-output", "--assurance", "confined", "--cd", t.TempDir(), "--", "sh", "-c", "echo a; exit 3"); code != 3 || out != "a\n" || !strings.Contains(said, dir) {
+		t.Errorf("without a place for it: exit code %d, %q, %q", code, out, said)
 	}
 }

@@ -152,6 +152,20 @@ func TestRecordingsArePlayedByAsciinema(t *testing.T) {
 	}
 }
 
+// An hour without output is a moment when it is played fast, or when pauses are bounded by a flag or by the recording; else this never ends.
+func TestPausesAreShortened(t *testing.T) {
+	long := `[3600, "o", "late"]` + "\n"
+	bounded := filepath.Join(t.TempDir(), "bounded.cast")
+	if err := os.WriteFile(bounded, []byte(`{"version":3,"term":{"cols":80,"rows":24},"idle_time_limit":0.001}`+"\n"+long), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--speed", "1e9", cast(t, long)}, {"--speed", "0", cast(t, long)}, {"--idle-limit", "0.001", cast(t, long)}, {bounded}} {
+		if out, errors, code := program(t, append([]string{"play"}, args...)...); code != 0 || errors != "" || out != "late" {
+			t.Errorf("%q: exit code %d, %q, %s", args, code, out, errors)
+		}
+	}
+}
+
 func TestPlaySaysWhatIsWrong(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "no.cast")
 	if err := os.WriteFile(other, []byte("package main\n"), 0o600); err != nil {

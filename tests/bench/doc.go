@@ -66,6 +66,10 @@
 // flood-session: 64 MiB through a PTY in raw mode, as fast as they are read: by blocking Reads of 64 KiB, and by a Session without a
 // subscriber. "cpu" is the user and system time of this process for each GiB.
 //
+// flood-spool: that Session with its output in files, in turn with one without ("bare"). How the scheduler places the
+// programs of a flood makes it several times as fast or slow, so a sample has three turns, and a ratio above 1 is no gain: what a file costs
+// is in "cpu", and was a third to a half of what the rest does when it was measured.
+//
 // remote-*: "execbus serve", with a client of package execserver/client in this process. remote-exec-* runs /bin/true there, in
 // turn with a runtime that runs it here ("bare"). remote-echo-* and remote-flood are the rows echo and flood for a child there,
 // in turn with a child of a warden here ("bare").

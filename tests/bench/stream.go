@@ -268,7 +268,9 @@ func (s *scope) spooling() *execbus.Session {
 
 func spoolFloods(ctx context.Context, s *scope) pair {
 	polledFlood(s.session())(ctx) // the first one, which grows the buffers, does not count
-	return floodPair(ctx, polledFlood(s.session()), polledFlood(s.spooling()))
+	p := floodPair(ctx, polledFlood(s.session()), polledFlood(s.spooling()))
+	p.turns = s.some(3, 1) // each has fast and slow turns, as the scheduler likes
+	return p
 }
 
 // spoolGreps searches output of a command that has printed 200 MB and waits.
