@@ -50,7 +50,7 @@ type SessionOptions struct {
 	// show never are: see messages.TerminalInteraction.
 	RecordRaw bool
 	// Record writes a recording of each process that can be played: see package record. It is off without a Dir or a File. The processes of
-	// the session wait for the disk, for at most record.MaxStall each. Record.Notice may be nil: then an ExecNotice says what was not recorded.
+	// the session wait for the disk, for at most record.MaxStall each. An ExecNotice says what was not recorded, and Record.Notice is told, too.
 	Record record.Options
 	// OutputTokens bounds the text of every result, whatever a call asks for; zero means messages.DefaultOutputTokens.
 	OutputTokens int

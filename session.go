@@ -356,8 +356,12 @@ func (s *Session) record(o record.Options) error {
 	if o.Dir == "" && o.File == "" {
 		return nil
 	}
-	if o.Notice == nil {
-		o.Notice = s.runtime.notice
+	told := o.Notice
+	o.Notice = func(text string) {
+		s.runtime.notice(text)
+		if told != nil {
+			told(text)
+		}
 	}
 	recorder, err := record.New(o)
 	if err != nil {

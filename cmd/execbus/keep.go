@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,13 +34,14 @@ func (c *config) keep(session *execbus.Session, process messages.ProcessID, std 
 	if closed := file.Close(); err == nil {
 		err = closed
 	}
-	if err == nil {
-		err = trim(dir, cmp.Or(c.outputTotal, spool.DefaultTotal))
+	if err != nil {
+		return errors.Join(fmt.Errorf("the output is not kept: %w", err), os.Remove(name))
 	}
-	if err == nil {
-		fmt.Fprintf(std.err, "execbus: all output is in %s\n", messages.Visible(name))
+	if err := trim(dir, cmp.Or(c.outputTotal, spool.DefaultTotal)); err != nil {
+		return err
 	}
-	return err
+	fmt.Fprintf(std.err, "execbus: all output is in %s\n", messages.Visible(name))
+	return nil
 }
 
 // copyOutput copies what is kept of the output of a process that has ended. A marker stands where something is missing.

@@ -98,6 +98,7 @@ func (c *config) serveMCP(ctx context.Context, std streams) error {
 	}
 	session := c.session()
 	session.View = cmp.Or(c.view, messages.ViewText)
+	session.Record.Notice = func(text string) { fmt.Fprintln(std.err, "execbus:", messages.Visible(text)) }
 	number, _ := build()
 	server, err := mcp.NewServer(rt, mcp.Options{Session: session, SandboxSettings: sandboxFlags, AssuranceSetting: assuranceFlag,
 		HideShell: c.hideShell, Detach: c.detach, Version: number})

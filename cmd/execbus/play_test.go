@@ -59,6 +59,31 @@ func TestARunIsRecordedAndPlayed(t *testing.T) {
 	}
 }
 
+// A recording or a file of output for which the disk has no room is said once, and costs the command nothing. A bound on the size of files stands
+// for a full disk.
+func TestARunSaysWhatItCouldNotRecord(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv(roleVariable, "execbus")
+	t.Setenv("XDG_STATE_HOME", dir)
+	name := filepath.Join(dir, "run.cast")
+	c := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -f 64; exec "$0" run --sandbox danger-full-access --no-tty --keep-output --record "$1" -- seq 100000`, os.Args[0], name)
+	var errors strings.Builder
+	c.Stderr = &errors
+	out, err := c.Output()
+	if err != nil || !strings.HasSuffix(string(out), "\n99999\n100000\n") {
+		t.Errorf("%d bytes, %v", len(out), err)
+	}
+	if said := errors.String(); strings.Count(said, "a recording is not complete: ") != 1 || strings.Count(said, "the output is not kept: ") != 1 || strings.Count(said, "\n") != 2 {
+		t.Errorf("it says %s", said)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "execbus", "kept", "*")); err != nil || len(left) != 0 {
+		t.Errorf("left are %q, %v", left, err)
+	}
+	if out, errors, code := program(t, "play", "--speed", "0", name); code != 0 || errors != "" || !strings.HasPrefix(out, "1\r\n2\r\n") {
+		t.Error(code, len(out), errors)
+	}
+}
+
 // What a server for MCP records can be played.
 func TestMCPRecords(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "casts")

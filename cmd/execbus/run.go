@@ -84,10 +84,15 @@ func (o *order) run() int {
 	if err != nil {
 		return failed(o.std, err)
 	}
-	defer func() { _ = shutdown(rt) }()
+	defer func() {
+		if err := shutdown(rt); err != nil {
+			_ = failed(o.std, err)
+		}
+	}()
 	o.terminal = attach(o.std)
 	defer o.terminal.detach()
 	options := o.session()
+	options.Record.Notice = func(text string) { o.say(text) } // also while the runtime ends, when nobody reads events any more
 	if c := &options.Record; c.Dir != "" && !isDir(c.Dir) {
 		c.Dir, c.File = "", c.Dir
 	}
