@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 )
@@ -155,6 +157,79 @@ func TestACallOfAKeyIsDoneOnce(t *testing.T) {
 	}
 	if _, err := s.List(WithKey(ctx, strings.Repeat("k", maxKey+1))); !errors.Is(err, messages.ErrInvalidRequest) {
 		t.Errorf("a key that is too long: %v", err)
+	}
+}
+
+// An answer is kept for some time, and within a bound. When it is gone its key is still known, and the call is not done again.
+func TestAnswersAreKeptWithinBounds(t *testing.T) {
+	w := newWorld(t, Settings{})
+	nc := w.connect()
+	h := &held{n: &node{fleet: &fleet{nc: nc}}, calls: map[string]*call{}}
+	inbox, err := nc.SubscribeSync("inbox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := func(key string) string {
+		t.Helper()
+		h.repeat(&nats.Msg{Reply: "inbox"}, h.calls[key], 0)
+		m, err := inbox.NextMsg(patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(m.Data)
+	}
+	for _, key := range []string{"first", "second", "third"} {
+		h.calls[key] = &call{}
+		h.keep(key, append([]byte(key), make([]byte, keptBytes*2/5)...))
+	}
+	if got := said("first"); !strings.Contains(got, string(messages.ErrOutputUnretained)) || h.bytes > keptBytes {
+		t.Errorf("beyond the bound of kept answers: %.100q; %d bytes are kept", got, h.bytes)
+	}
+	if got := said("second"); !strings.HasPrefix(got, "second") {
+		t.Errorf("a kept answer is %.100q", got)
+	}
+	h.forget(time.Now().Add(answerTime - time.Minute))
+	if len(h.calls) != 3 {
+		t.Errorf("keys are forgotten too early: %v", h.answered)
+	}
+	h.forget(time.Now().Add(answerTime))
+	if len(h.calls) != 0 || len(h.answered) != 0 || h.bytes != 0 {
+		t.Errorf("old keys are kept: %v, %d bytes", h.answered, h.bytes)
+	}
+}
+
+// A call to a session that has another epoch meanwhile, or a question of which the deadline has come, says so by name.
+func TestWhatHasChangedIsSaid(t *testing.T) {
+	w := newWorld(t, Settings{})
+	w.node(Node{ID: "n"})
+	nc, ctx := w.connect(), w.context()
+	s := w.open(nc, Placement{Session: execbus.SessionOptions{Approval: messages.ApprovalPolicy{Mode: messages.ApproveUntrusted}, ApprovalDeadline: 20 * time.Millisecond}})
+	old := &Session{s.fleet, s.place}
+	old.place.Epoch--
+	if _, err := old.List(ctx); !errors.Is(err, messages.ErrNodeLost) || !containsAll(err.Error(), string(s.ID()), "another epoch") {
+		t.Errorf("a call with an old epoch: %v", err)
+	}
+	if result, err := s.Exec(ctx, messages.ExecCommand{Argv: []string{"/bin/sh", "-c", "touch /dev/null"}}); !errors.Is(err, messages.ErrRejected) {
+		t.Errorf("nobody has answered: %v, %v", result, err)
+	}
+	until(t, "the question is off the list", func() bool {
+		open, err := OpenQuestions(ctx, nc)
+		return err == nil && len(open) == 0
+	})
+	asked, resolved := 0, 0
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range eventsOf(t, ctx, nc, s.ID()) {
+		switch event.(type) {
+		case messages.ApprovalRequested:
+			asked++
+		case messages.ApprovalResolved:
+			resolved++
+		}
+	}
+	if asked != 1 || resolved != 1 {
+		t.Errorf("the events have %d questions and %d answers", asked, resolved)
 	}
 }
 

@@ -52,6 +52,7 @@ const openings = 64
 // farewell is how long a node that ends waits for the server to store what its sessions said last.
 const farewell = 5 * time.Second
 
+// nodeName is what names of nodes, and of sessions, look like.
 var nodeName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // node is a node at work. Only the goroutine of Serve touches its fields after it has started; others send to its channels.

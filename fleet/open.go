@@ -116,6 +116,9 @@ func Open(ctx context.Context, nc *nats.Conn, p Placement) (*Session, error) {
 	if p.Memory < 0 {
 		return nil, badMemory(p.Memory)
 	}
+	if id := string(p.Session.ID); id != "" && !nodeName.MatchString(id) { // it is a part of subjects
+		return nil, &messages.Error{Code: messages.ErrInvalidRequest, Op: "open session", Subject: "name", Detail: fmt.Sprintf("%.70q is no name of a session; use at most 64 letters, digits, hyphens and underscores", id)}
+	}
 	f, err := join(ctx, nc)
 	if err != nil {
 		return nil, inTime(ctx, p.Session.ID, err)

@@ -61,6 +61,11 @@ func TestASessionGoesWhereItFits(t *testing.T) {
 	if _, err := Open(ctx, nc, Placement{Session: execbus.SessionOptions{Record: record.Options{Dir: t.TempDir()}}}); !errors.Is(err, messages.ErrInvalidRequest) {
 		t.Errorf("a session with recordings: %v", err)
 	}
+	for _, id := range []messages.SessionID{"a b", "a.b", ">", "*", messages.SessionID(strings.Repeat("a", 65))} {
+		if _, err := Open(ctx, nc, Placement{Session: execbus.SessionOptions{ID: id}}); !errors.Is(err, messages.ErrInvalidRequest) || !containsAll(err.Error(), "no name of a session") {
+			t.Errorf("the name %q: %v", id, err)
+		}
+	}
 	if _, err := Open(ctx, nc, Placement{Session: execbus.SessionOptions{ID: first.ID(), Dir: "/"}}); !errors.Is(err, messages.ErrInvalidRequest) {
 		t.Errorf("a name that is taken: %v", err)
 	}
@@ -132,6 +137,45 @@ func TestPlacingTakesTwoRequests(t *testing.T) {
 	first.stopped(t)
 	if _, err := Open(ctx, nc, Placement{}); !errors.Is(err, messages.ErrLimitReached) || !containsAll(err.Error(), "second: it is draining") || strings.Contains(err.Error(), "first:") {
 		t.Errorf("of two nodes one drains and one is gone: %v", err)
+	}
+}
+
+// A node has a session only if the books say so: not one that was given to another, nor one that somebody has, nor by an old entry.
+func TestANodeRefusesWhatItDidNotGet(t *testing.T) {
+	w := newWorld(t, Settings{})
+	m, ctx := w.node(Node{ID: "other"}), w.context()
+	f, err := join(ctx, w.connect())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{fleet: f, Node: Node{ID: "n"}, rt: m.rt, instance: "i"}
+	for name, place := range map[string]Place{
+		"foreign": {State: StatePlacing, Node: "other"}, "waiting": {State: StateWaiting}, "held": {State: StateHeld, Node: "n", Instance: "j"},
+		"lost": {State: StateLost, Node: "n"}, "ended": {State: StateEnded, Node: "n"}, "old": {State: StatePlacing, Node: "n"},
+	} {
+		place.Session, place.Epoch = messages.SessionID(name), 1
+		place, err := f.change(ctx, place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		revision := place.revision
+		if name == "old" {
+			if place, err = f.change(ctx, place); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := n.hold(ctx, opening{Session: place.Session, Revision: revision}, ctx); !errors.Is(err, messages.ErrLimitReached) || !containsAll(err.Error(), "given to another node") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if now, err := f.read(ctx, place.Session); err != nil || now != place {
+			t.Errorf("%s: the books have %+v, %v; want %+v", name, now, err, place)
+		}
+	}
+	if _, err := n.hold(ctx, opening{Session: "none"}, ctx); !errors.Is(err, messages.ErrClosed) {
+		t.Errorf("a session that nobody wants: %v", err)
+	}
+	if stats, err := m.rt.Stats(ctx); err != nil || stats.Sessions != 0 {
+		t.Errorf("%+v, %v", stats, err)
 	}
 }
 
