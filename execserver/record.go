@@ -1,6 +1,7 @@
 package execserver
 
 import (
+	"bytes"
 	"slices"
 	"sort"
 
@@ -31,17 +32,19 @@ type record struct {
 	entries []entry
 	kept    int        // bytes of output in entries
 	marks   []position // of all marks; a process has few
+	lines   int64      // newlines in all output
 }
 
 // next returns the number of the next event.
 func (r *record) next() uint64 { return r.now.seq + 1 }
 
-// addOutput keeps bytes, which must not change any more.
-func (r *record) addOutput(stream wire.Stream, bytes []byte) {
-	r.now.bytes += uint64(len(bytes))
+// addOutput keeps output, which must not change any more.
+func (r *record) addOutput(stream wire.Stream, output []byte) {
+	r.now.bytes += uint64(len(output))
 	r.now.chunks++
-	r.kept += len(bytes)
-	r.add(entry{stream: stream, bytes: bytes})
+	r.kept += len(output)
+	r.lines += int64(bytes.Count(output, []byte{'\n'}))
+	r.add(entry{stream: stream, bytes: output})
 }
 
 // add keeps an event and gives it the next number.
@@ -125,4 +128,9 @@ func (r *record) upTo(seq uint64) position {
 		return r.entries[i-1].position
 	}
 	return position{}
+}
+
+// from returns the kept entries from the one on that has a byte of output.
+func (r *record) from(offset int64) []entry {
+	return r.entries[sort.Search(len(r.entries), func(i int) bool { return int64(r.entries[i].position.bytes) > offset }):]
 }

@@ -29,6 +29,7 @@ type Server struct {
 	roots     []root         // of Options.Roots
 	output    *spool.Store   // of Options.Spool
 	files     chan struct{}  // holds one entry for each running operation on files
+	searches  chan struct{}  // and this, for each search of output
 
 	// mu guards the rest. Connections take it when they begin, start a process or end a session.
 	mu       sync.Mutex
@@ -44,7 +45,7 @@ func NewServer(spawner ptyio.Spawner, options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{spawner: spawner, options: options, sessions: map[string]*session{}, files: make(chan struct{}, maxFilesAtOnce)}
+	s := &Server{spawner: spawner, options: options, sessions: map[string]*session{}, files: make(chan struct{}, maxFilesAtOnce), searches: make(chan struct{}, maxSearches)}
 	if s.output, err = spool.New(options.Spool); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -494,5 +495,40 @@ func TestSpoolOptionsAreChecked(t *testing.T) {
 	_, err := NewServer(newSpawner(t), Options{Spool: spool.Options{Dir: "relative"}})
 	if typed, is := errors.AsType[*messages.Error](err); !is || typed.Subject != "Spool.Dir" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// People read and find what the record has dropped, from the file, as well as the rest. Where neither has it, they learn how much that is.
+func TestPeopleReadWhatIsInAFile(t *testing.T) {
+	s := newServer(t, keeping(t))
+	c := inProcess(t, s)
+	c.open("")
+	c.start(prints("p"))
+	c.ended("p")
+	session := watched(t, s)
+	for _, page := range []int{100_000, 1 << 20} {
+		if text := readAll(t, session, page); text != printed {
+			t.Errorf("%d bytes came of %d, or others", len(text), len(printed))
+		}
+	}
+	page, err := session.Read(t.Context(), messages.ReadOutput{Process: firstNumber, Grep: &messages.Grep{Pattern: "^(7|399999)$"}})
+	if err != nil || len(page.Lines) != 2 || page.Lines[0].Number != 7 || page.Lines[1].Number != 399_999 || page.Missed != 0 {
+		t.Errorf("%+v, %v", page, err)
+	}
+	tail, err := session.Read(t.Context(), messages.ReadOutput{Process: firstNumber, Tail: 1 << 20})
+	if err != nil || len(tail.Chunks) == 0 || tail.Chunks[0].Offset != int64(len(printed))-1<<20 {
+		t.Errorf("%+v, %v", tail, err)
+	}
+	if kept := []messages.OutputRange{{End: int64(len(printed)), FirstSeq: 1, EndSeq: tail.LastSeq + 1}}; !slices.Equal(tail.Retained, kept) {
+		t.Errorf("%+v", tail.Retained)
+	}
+	p := session.of.find("p")
+	p.spooling.file.Close()
+	if _, err := session.Read(t.Context(), messages.ReadOutput{Process: firstNumber, Offset: new(int64)}); !errors.Is(err, messages.ErrOutputUnretained) {
+		t.Error(err)
+	}
+	page, err = session.Read(t.Context(), messages.ReadOutput{Process: firstNumber, Offset: new(int64), SkipLost: true})
+	if err != nil || len(page.Chunks) == 0 || page.Missed != page.Chunks[0].Offset || page.Missed == 0 {
+		t.Errorf("%+v, %v", page, err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
@@ -111,31 +110,6 @@ func (s Session) Info(_ context.Context, id messages.ProcessID) (messages.Proces
 	}
 	info, _ := p.info()
 	return info, nil
-}
-
-// Read reads output that the server keeps, from an Offset or with a Tail. It can Wait and SkipLost; it has no views, lines and searches.
-func (s Session) Read(ctx context.Context, m messages.ReadOutput) (*messages.OutputPage, error) {
-	if m.Offset == nil && m.Tail <= 0 || m.AfterSeq != nil || m.Line != nil || m.Grep != nil || m.View != "" {
-		return nil, &messages.Error{Code: messages.ErrUnsupported, Op: "read", Subject: m.Process.String(),
-			Detail: "a server has raw bytes, by their offset; read from an offset, or so many bytes before the end", Hint: "set one of Offset and Tail"}
-	}
-	p, err := s.find("read", m.Process)
-	if err != nil {
-		return nil, err
-	}
-	wait, cancel := context.WithTimeout(ctx, min(m.Wait, messages.MaxReadWait))
-	defer cancel()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for m.Offset != nil && *m.Offset == int64(p.past.now.bytes) && !p.silent {
-		if p.wait(wait) != nil {
-			break
-		}
-	}
-	if ctx.Err() != nil {
-		return nil, &messages.Error{Code: messages.ErrCancelled, Op: "read", Subject: m.Process.String(), Detail: "the call was cancelled"}
-	}
-	return p.page(m)
 }
 
 // Signal sends a signal to the foreground of a process, or to its tree.
@@ -250,44 +224,4 @@ func (p *process) awaits(ctx context.Context, child ptyio.Child) *messages.Await
 		awaits.Unknown = err.Error()
 	}
 	return awaits
-}
-
-// page is the output that a read asks for. It is called with the lock.
-func (p *process) page(m messages.ReadOutput) (*messages.OutputPage, error) {
-	total := int64(p.past.now.bytes)
-	first := total - int64(p.past.kept)
-	page := &messages.OutputPage{Total: total, LastSeq: p.past.now.chunks, Ended: p.silent}
-	if total > first {
-		page.Retained = []messages.OutputRange{{First: first, End: total, FirstSeq: p.past.from(first)[0].chunks, EndSeq: page.LastSeq + 1}}
-	}
-	from := max(first, total-int64(m.Tail))
-	if m.Offset != nil {
-		from = max(first, *m.Offset)
-		page.Missed = from - *m.Offset
-	}
-	if m.Offset != nil && (*m.Offset < 0 || *m.Offset > total || page.Missed > 0 && !m.SkipLost) {
-		return nil, &messages.Error{Code: messages.ErrOutputUnretained, Op: "read", Subject: m.Process.String(),
-			Detail: fmt.Sprintf("the output at offset %d is not kept; bytes from %d to before %d are", *m.Offset, first, total)}
-	}
-	room := m.Most()
-	for _, e := range p.past.from(from) {
-		chunk := messages.OutputChunk{Seq: e.chunks, Offset: int64(e.position.bytes) - int64(len(e.bytes)), Stream: messages.Stream(e.stream), Bytes: e.bytes}
-		if skip := from - chunk.Offset; skip > 0 {
-			chunk.Offset, chunk.Bytes = from, chunk.Bytes[skip:]
-		}
-		chunk.Bytes = chunk.Bytes[:min(len(chunk.Bytes), room)]
-		if room -= len(chunk.Bytes); len(chunk.Bytes) == 0 {
-			if e.method == "" {
-				break
-			}
-			continue // a mark
-		}
-		page.Chunks = append(page.Chunks, chunk)
-	}
-	return page, nil
-}
-
-// from returns the kept entries from the one on that has a byte of output.
-func (r *record) from(offset int64) []entry {
-	return r.entries[sort.Search(len(r.entries), func(i int) bool { return int64(r.entries[i].position.bytes) > offset }):]
 }

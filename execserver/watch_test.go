@@ -3,6 +3,8 @@ package execserver
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -115,11 +117,34 @@ func TestPeopleReadAndTakeNothing(t *testing.T) {
 	if again := ask[wire.ReadResult](t, c, wire.ProcessRead, wire.ReadParams{ProcessID: "a"}); len(again.Chunks) == 0 {
 		t.Error("the client finds nothing any more")
 	}
-	for _, m := range []messages.ReadOutput{{}, {Tail: 1, View: messages.ViewText}, {Grep: &messages.Grep{Pattern: "x"}}, {Line: new(int64)}} {
+	for _, m := range []messages.ReadOutput{{}, {Tail: 1, View: messages.ViewText}, {Line: new(int64)}} {
 		m.Process = firstNumber
 		if _, err := session.Read(t.Context(), m); !errors.Is(err, messages.ErrUnsupported) {
 			t.Errorf("%+v: %v", m, err)
 		}
+	}
+}
+
+// People find lines, with their numbers.
+func TestPeopleSearch(t *testing.T) {
+	s := newServer(t, Options{})
+	c := inProcess(t, s)
+	c.open("")
+	c.start(startParams("a", "seq", "300000"))
+	c.happened("a", is(wire.ProcessClosed))
+	page, err := watched(t, s).Read(t.Context(), messages.ReadOutput{Process: firstNumber, Grep: &messages.Grep{Pattern: "^29999[89]$|^17$"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, l := range page.Lines {
+		found = append(found, fmt.Sprintf("%d %s", l.Number, l.Bytes))
+	}
+	if want := []string{"299998 299998", "299999 299999"}; !slices.Equal(found, want) || page.Missed == 0 || page.Next != page.Total {
+		t.Errorf("%q, %d bytes were missed, next is %d of %d", found, page.Missed, page.Next, page.Total) // the 17 is not kept
+	}
+	if _, err := watched(t, s).Read(t.Context(), messages.ReadOutput{Process: firstNumber, Grep: &messages.Grep{Pattern: "("}}); !errors.Is(err, messages.ErrInvalidRequest) {
+		t.Error(err)
 	}
 }
 
@@ -166,8 +191,8 @@ func TestPeopleSkipWhatIsNotKept(t *testing.T) {
 	if err != nil || page.Missed == 0 || page.Chunks[0].Offset != begin+page.Missed || page.Retained[0].First != begin+page.Missed || page.Retained[0].End != 3000004 {
 		t.Errorf("%+v, %v", page, err)
 	}
-	for _, at := range []int64{-1, 3000005} {
-		if _, err := session.Read(t.Context(), messages.ReadOutput{Process: firstNumber, Offset: &at, SkipLost: true}); !errors.Is(err, messages.ErrOutputUnretained) {
+	for at, want := range map[int64]error{-1: messages.ErrInvalidRequest, 3000005: messages.ErrOutputUnretained} {
+		if _, err := session.Read(t.Context(), messages.ReadOutput{Process: firstNumber, Offset: &at, SkipLost: true}); !errors.Is(err, want) {
 			t.Errorf("%d: %v", at, err)
 		}
 	}
