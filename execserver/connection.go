@@ -209,7 +209,7 @@ func (c *connection) initialize(raw json.RawMessage) (later, error) {
 
 // supported returns those of the wanted extensions that the server has.
 func supported(wanted []wire.Extension) (found []wire.Extension) {
-	for _, extension := range []wire.Extension{wire.ExtensionFlow, wire.ExtensionEnds, wire.ExtensionRaw, wire.ExtensionPatches, wire.ExtensionLooks} {
+	for _, extension := range []wire.Extension{wire.ExtensionFlow, wire.ExtensionEnds, wire.ExtensionRaw, wire.ExtensionPatches, wire.ExtensionLooks, wire.ExtensionCursor} {
 		if slices.Contains(wanted, extension) {
 			found = append(found, extension)
 		}

@@ -28,6 +28,9 @@ var methods = map[string]method{
 	wire.ProcessResize:     ordered(resize, func(p wire.ResizeParams) (string, bool) { return p.ProcessID, false }),
 	wire.ProcessCloseStdin: ordered(closeStdin, func(p wire.CloseStdinParams) (string, bool) { return p.ProcessID, true }),
 
+	wire.ProcessWatchTerminal: ordered(watchTerminal, func(p wire.WatchTerminalParams) (string, bool) { return p.ProcessID, false }),
+	wire.ProcessPlaceCursor:   ordered(placeCursor, func(p wire.PlaceCursorParams) (string, bool) { return p.ProcessID, false }),
+
 	wire.ProcessAwaitedInput: slow(awaitedInput),
 	wire.ProcessListeners:    slow(listeners),
 

@@ -69,6 +69,10 @@ type process struct {
 	tree       *messages.TreeReport
 	over       bool // nothing more happens
 	retired    bool // the session may forget it
+
+	watchers     int  // people here who see the screen
+	watchedThere bool // the client says that somebody there does
+	watched      bool // what the child was told of them
 }
 
 // receive receives what happens to the child.
@@ -224,6 +228,7 @@ func (p *process) announce(to *connection) {
 	if p.session.attached(to) {
 		p.conn, p.unanswered = to, false
 		to.mark(p)
+		p.tellWatched()
 	}
 }
 
@@ -236,6 +241,7 @@ func (p *process) attach(to *connection) {
 		p.sent = p.acked
 	}
 	to.mark(p)
+	p.tellWatched()
 	released := p.unpark()
 	p.mu.Unlock()
 	release(released)
@@ -248,6 +254,7 @@ func (p *process) detach(from *connection) {
 		p.conn = nil
 	}
 	p.unanswered = false
+	p.tellWatched()
 	released := p.unpark()
 	p.mu.Unlock()
 	release(released)

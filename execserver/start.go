@@ -110,6 +110,7 @@ func (p *process) begun(child ptyio.Child) error {
 	p.mu.Lock()
 	stopped := p.stopped
 	p.child, p.running = child, !stopped
+	p.tellWatched()
 	if stopped { // no client knows it, so nobody acknowledges its output
 		p.discards, p.conn = true, nil
 	}

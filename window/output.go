@@ -59,11 +59,9 @@ func (w *Window) fill(page *outputPage, r *http.Request) error {
 	}
 	read := messages.ReadOutput{Process: page.Key.Process, Offset: &page.From, SkipLost: true}
 	switch {
-	case !page.Hosted:
-		page.Query, read.Max = "", pageBytes
 	case page.Query != "":
 		read.Grep = &messages.Grep{Pattern: page.Query, Matches: maxHits}
-	case page.View == "text":
+	case page.View == "text" && page.Hosted:
 		read.View, read.Max = messages.ViewText, pageBytes
 	default:
 		read.Max = pageBytes

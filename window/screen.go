@@ -134,15 +134,13 @@ func (l *look) resize(f *feed) {
 // run draws until nobody watches any more, or no more output can come.
 func (f *feed) run(ctx context.Context) {
 	d := &drawing{screen: view.NewScreen(f.latest.size), size: f.latest.size}
-	if f.own != nil {
-		// What programs ask is answered from this screen meanwhile. It is no fault that a process which has ended asks nothing.
-		_ = f.own.WatchTerminal(ctx, messages.WatchTerminal{Process: f.key.Process})
-		defer func() {
-			ctx, cancel := context.WithTimeout(context.Background(), actTime)
-			defer cancel()
-			_ = f.own.WatchTerminal(ctx, messages.WatchTerminal{Process: f.key.Process, Over: true})
-		}()
-	}
+	// What programs ask is answered from this screen meanwhile. It is no fault that a process which has ended asks nothing.
+	_ = f.session.WatchTerminal(ctx, messages.WatchTerminal{Process: f.key.Process})
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), actTime)
+		defer cancel()
+		_ = f.session.WatchTerminal(ctx, messages.WatchTerminal{Process: f.key.Process, Over: true})
+	}()
 	for began := false; ; {
 		wait := readWait
 		if d.drawn.IsZero() { // what there is now is shown at once, also if that is nothing
@@ -161,8 +159,8 @@ func (f *feed) run(ctx context.Context) {
 			began = true
 			continue
 		default:
-			if places := d.write(page); len(places) > 0 && f.own != nil {
-				_ = f.own.PlaceCursor(ctx, messages.PlaceCursor{Process: f.key.Process, Positions: places}) // it may have ended
+			if places := d.write(page); len(places) > 0 {
+				_ = f.session.PlaceCursor(ctx, messages.PlaceCursor{Process: f.key.Process, Positions: places}) // it may have ended
 			}
 			began = false
 		}

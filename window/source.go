@@ -26,8 +26,11 @@ type Session interface {
 	Records(context.Context) (messages.Processes, error)
 	// Info describes a process of either kind.
 	Info(context.Context, messages.ProcessID) (messages.ProcessInfo, error)
-	// Read reads from an Offset or with a Tail, can Wait, and skips what is lost. A window of a Source asks for nothing else.
+	// Read reads from an Offset or with a Tail, can Wait, skips what is lost, and answers a Grep. A window of a Source asks for nothing else.
 	Read(context.Context, messages.ReadOutput) (*messages.OutputPage, error)
+	// WatchTerminal says that the screen of a process is seen, and PlaceCursor where its cursor was when the program asked.
+	WatchTerminal(context.Context, messages.WatchTerminal) error
+	PlaceCursor(context.Context, messages.PlaceCursor) error
 	Signal(context.Context, messages.Signal) error
 	Terminate(context.Context, messages.Terminate) (*messages.EndRecord, error)
 }

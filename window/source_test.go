@@ -4,15 +4,21 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http/httptest"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/execserver"
+	"github.com/execbus/execbus/execserver/client"
 	"github.com/execbus/execbus/messages"
+	"github.com/execbus/execbus/spool"
 	"github.com/execbus/execbus/window"
 )
 
@@ -72,13 +78,13 @@ func (r *remote) hears(text string) {
 }
 
 // newServed is a window of an exec-server with a client.
-func newServed(t *testing.T) (*stage, *remote) {
+func newServed(t *testing.T, options execserver.Options) (*stage, *remote) {
 	t.Helper()
 	spawner, err := execbus.NewSpawner()
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := execserver.NewServer(spawner, execserver.Options{})
+	server, err := execserver.NewServer(spawner, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +97,9 @@ func newServed(t *testing.T) (*stage, *remote) {
 	}()
 	go func() {
 		defer close(r.told)
-		for lines := bufio.NewScanner(fromServer); lines.Scan(); {
+		lines := bufio.NewScanner(fromServer)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
 			r.told <- lines.Text()
 		}
 	}()
@@ -116,7 +124,7 @@ func newServed(t *testing.T) (*stage, *remote) {
 
 // The window of an exec-server shows what runs and what it prints. It has the buttons that end it, and nothing of what a runtime has besides.
 func TestAnExecServerHasAWindow(t *testing.T) {
-	s, r := newServed(t)
+	s, r := newServed(t, execserver.Options{})
 	b := s.enter(s.window.Link(s.server.URL))
 	overview := b.live(nil)
 	overview.shows("sessions", "client-1")
@@ -143,7 +151,7 @@ func TestAnExecServerHasAWindow(t *testing.T) {
 	r.send("process/resize", 4, map[string]any{"processId": "p", "size": map[string]int{"rows": 12, "cols": 60}})
 	p.until("the screen has the new size", func() bool { return p.last["rows"] == 12.0 && p.last["cols"] == 60.0 })
 	for page, missing := range map[string][]string{"": {"Allowed without"}, "?session=client-1": {"What happened", "Allowed without"},
-		"p/client-1/1000": {"What happened", "Connections", "Programs that", "Type here", "recording"}, "p/client-1/1000/output": {"Lines that match"}} {
+		"p/client-1/1000": {"What happened", "Connections", "Programs that", "Type here", "recording"}} {
 		status, body, _ := b.get(page)
 		for _, text := range missing {
 			if strings.Contains(body, text) || status != 200 {
@@ -155,7 +163,7 @@ func TestAnExecServerHasAWindow(t *testing.T) {
 	if tools := p.part("tools"); strings.Contains(tools, "take") || strings.Contains(tools, "eof") || !strings.Contains(tools, `data-signal="INT"`) {
 		t.Errorf("%s", tools)
 	}
-	for path, want := range map[string]string{"": "red &lt;b&gt;\nhello\ngot hello", "?view=bytes": `\x1b[31mred`, "?view=raw": "\x1b[31mred\x1b[0m <b>\r\n", "?q=red": "red &lt;b&gt;"} {
+	for path, want := range map[string]string{"": "red &lt;b&gt;\nhello\ngot hello", "?view=bytes": `\x1b[31mred`, "?view=raw": "\x1b[31mred\x1b[0m <b>\r\n", "?q=red": ">line 1</a> <code>"} {
 		if status, body, _ := b.get("p/client-1/1000/output" + path); status != 200 || !strings.Contains(body, want) {
 			t.Errorf("%s: %d, %q", path, status, body)
 		}
@@ -192,7 +200,7 @@ func TestAnExecServerHasAWindow(t *testing.T) {
 
 // A page of a server's process sends signals.
 func TestASignalReachesAServersProcess(t *testing.T) {
-	s, r := newServed(t)
+	s, r := newServed(t, execserver.Options{})
 	r.send("process/start", 2, map[string]any{"processId": "p", "argv": []string{"bash", "-c", `trap 'echo usr1' USR1; echo ready; while :; do sleep 0.05; done`}, "cwd": "/",
 		"env": map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"}, "tty": false})
 	r.hears("result")
@@ -212,4 +220,112 @@ func TestASignalReachesAServersProcess(t *testing.T) {
 		t.Fatal(failed)
 	}
 	p.shows("facts", "exited with code 137")
+}
+
+// What a server has written to files is read and searched like the rest.
+func TestAServersFilesAreRead(t *testing.T) {
+	s, r := newServed(t, execserver.Options{Spool: spool.Options{Dir: filepath.Join(t.TempDir(), "output")}})
+	r.send("process/start", 2, map[string]any{"processId": "p", "argv": []string{"bash", "-c", "seq 400000; read -r x"}, "cwd": "/",
+		"env": map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"}, "tty": false, "pipeStdin": true})
+	r.hears("result")
+	b := s.enter(s.window.Link(s.server.URL))
+	p, err := b.connect(map[string]any{"seat": "a", "session": "client-1", "process": 1000}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.screenShows("400000")
+	for path, want := range map[string]string{"": ">1\n2\n3\n", "?from=999998": ">158730\n158731\n", "?view=bytes": "0\tstdout\t1\\n\n2\tstdout\t2\\n", "?q=^(7|399999)$": "line 399999</a>", "?view=raw": "1\n2\n3\n"} {
+		status, body, _ := b.get("p/client-1/1000/output" + path)
+		if status != 200 || !strings.Contains(body, want) || strings.Contains(body, "not kept") || path != "" && path[1] == 'q' && !strings.Contains(body, "line 7</a>") {
+			t.Errorf("%s: %d, %.500q", path, status, body)
+		}
+		if path == "?view=raw" && body != all(400_000) {
+			t.Errorf("the file has %d bytes, or others", len(body))
+		}
+	}
+}
+
+// all is what seq prints up to a number.
+func all(last int) (text string) {
+	var b strings.Builder
+	for i := range last {
+		fmt.Fprintln(&b, i+1)
+	}
+	return b.String()
+}
+
+// A program on a server that asks where its cursor is gets the true position, whether people see it at the server or at its client.
+func TestAScreenOfAServersProcessAnswers(t *testing.T) {
+	s := newStage(t, execbus.SessionOptions{})
+	spawner, err := execbus.NewSpawner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := execserver.NewServer(spawner, execserver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	door := httptest.NewServer(server.Handler(""))
+	link, err := client.Dial(s.context(), "ws"+strings.TrimPrefix(door.URL, "http"), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := execbus.Start(execbus.Options{Spawner: link})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(far.Shutdown(context.Background()), link.Close()); err != nil {
+			t.Error(err)
+		}
+		server.Close()
+		door.Close()
+		if err := spawner.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	session, err := far.OpenSession(execbus.SessionOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := session.Start(s.context(), messages.ExecCommand{TTY: true, Argv: []string{"bash", "-c",
+		`stty -icanon -echo; while :; do read -rsn1 go; printf '\033[%sH\033[6n' "$go;7"; IFS= read -rsd R at; printf '\033[20H<%q>' "$at"; done`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := func(row string, want *regexp.Regexp) {
+		t.Helper()
+		if _, err := session.Write(s.context(), messages.WriteStdin{Process: process.ID(), Bytes: []byte(row), UntilTaken: true}); err != nil {
+			t.Fatal(err)
+		}
+		until := &messages.Until{Pattern: want.String()}
+		if _, err := session.Wait(s.context(), messages.Wait{NoTimeout: true, For: []messages.WaitFor{{Process: process.ID(), Until: until}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asks("2", regexp.MustCompile(`<[^<>]*1\\*;1'?>`)) // nobody watches
+	for _, seen := range []struct {
+		row    string
+		window func() (*window.Window, error)
+		hello  map[string]any
+	}{
+		{"4", func() (*window.Window, error) { return window.New(far, window.Options{}) }, map[string]any{"seat": "a", "session": session.ID(), "process": process.ID()}},
+		{"5", func() (*window.Window, error) { return window.Of(serving{server}, window.Options{}), nil }, map[string]any{"seat": "a", "session": "client-1", "process": 1000}},
+	} {
+		w, err := seen.window()
+		if err != nil {
+			t.Fatal(err)
+		}
+		site := httptest.NewServer(w)
+		there := &stage{t, session, w, site}
+		p, err := there.enter(w.Link(site.URL)).connect(seen.hello, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.screenShows("'>") // it is the last answer
+		asks(seen.row, regexp.MustCompile(`<[^<>]*`+seen.row+`\\*;7'?>`))
+		p.screenShows("[" + seen.row + ";7'>")
+		w.Close()
+		site.Close()
+	}
 }

@@ -124,8 +124,8 @@ func (p *process) born(spawned ptyio.Spawned, pid int) {
 			Enforced: a.enforced})
 	}
 	a.from = p.output.Log.Total()
-	if child := p.watched(); child != nil && p.watchers > 0 {
-		child.Watch(true)
+	if p.watchers > 0 {
+		p.tellWatched(func(child ptyio.Watched) { child.Watch(true) })
 	}
 	if p.ending.wanted { // while the spawner was at work
 		p.endTree(p.grace(messages.Terminate{}))

@@ -202,6 +202,20 @@ func (a abandonedOnce) Abandon() {
 	}
 }
 
+// Watch implements ptyio.Watched, for a child that does.
+func (a abandonedOnce) Watch(watched bool) {
+	if child, can := a.Child.(ptyio.Watched); can {
+		child.Watch(watched)
+	}
+}
+
+// Place implements ptyio.Watched, for a child that does.
+func (a abandonedOnce) Place(positions []messages.CursorPosition) {
+	if child, can := a.Child.(ptyio.Watched); can {
+		child.Place(positions)
+	}
+}
+
 // pidOf asks a child for its pid; 0 if it fails.
 func pidOf(child ptyio.Child) (pid int) {
 	if ptyio.IsPrompt(child) {

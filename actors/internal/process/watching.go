@@ -15,32 +15,32 @@ func (p *process) watchTerminal(over bool) {
 	} else {
 		p.watchers++
 	}
-	if child := p.watched(); child != nil && (before == 0) != (p.watchers == 0) {
-		child.Watch(p.watchers > 0)
+	if (before == 0) != (p.watchers == 0) {
+		p.tellWatched(func(child ptyio.Watched) { child.Watch(before == 0) })
 	}
 }
 
 // place passes on where the cursor was. The offsets of a child begin with its attempt.
 func (p *process) place(positions []messages.CursorPosition) {
-	child := p.watched()
-	if child == nil {
+	if p.attempt == nil {
 		return
 	}
 	positions = slices.Clone(positions[max(0, len(positions)-messages.MaxCursorPositions):])
 	for i := range positions {
 		positions[i].Offset -= p.attempt.from
 	}
-	child.Place(positions)
+	p.tellWatched(func(child ptyio.Watched) { child.Place(positions) })
 }
 
-// watched is the child of the current attempt, if its terminal can be answered for; nil otherwise.
-func (p *process) watched() ptyio.Watched {
+// tellWatched tells something to the child of the current attempt, if its terminal can be answered for.
+func (p *process) tellWatched(tell func(ptyio.Watched)) {
 	if p.attempt == nil || p.attempt.calls == nil {
-		return nil
+		return
 	}
-	child, can := p.attempt.calls.child.(ptyio.Watched)
-	if !can {
+	p.attempt.calls.do(p, job{do: func(child ptyio.Child) error {
+		if watched, can := child.(ptyio.Watched); can {
+			tell(watched)
+		}
 		return nil
-	}
-	return child
+	}})
 }

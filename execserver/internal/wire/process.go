@@ -16,6 +16,9 @@ const (
 	ProcessAwaitedInput = "process/awaitedInput" // these with ExtensionLooks
 	ProcessListeners    = "process/listeners"
 
+	ProcessWatchTerminal = "process/watchTerminal" // these with ExtensionCursor
+	ProcessPlaceCursor   = "process/placeCursor"
+
 	ProcessAcknowledge = "process/acknowledge" // a notification to the server, with ExtensionFlow
 
 	ProcessOutput     = "process/output" // these are notifications to the client
@@ -164,6 +167,20 @@ type ResizeParams struct {
 // CloseStdinParams are the parameters of process/closeStdin. The result is a WriteResult.
 type CloseStdinParams struct {
 	ProcessID string `json:"processId"`
+}
+
+// WatchTerminalParams are the parameters of process/watchTerminal: whether somebody at the client's sees the screen of the process. Nobody
+// does while the client is not connected. ptyio.Watched says what follows.
+type WatchTerminalParams struct {
+	ProcessID string `json:"processId"`
+	Watched   bool   `json:"watched"`
+}
+
+// PlaceCursorParams are the parameters of process/placeCursor: where the cursor was after so many bytes of output. Of more than
+// messages.MaxCursorPositions the last ones count.
+type PlaceCursorParams struct {
+	ProcessID string                    `json:"processId"`
+	Positions []messages.CursorPosition `json:"positions"`
 }
 
 // LookParams are the parameters of process/awaitedInput and process/listeners.

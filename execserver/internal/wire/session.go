@@ -26,6 +26,9 @@ const (
 	ExtensionPatches Extension = "patches"
 	// ExtensionLooks: the server says what a process waits for, with process/awaitedInput and process/listeners.
 	ExtensionLooks Extension = "looks"
+	// ExtensionCursor: while somebody sees the screen of a process with StartParams.Unattended, what it asks about its cursor is answered by
+	// them, with process/watchTerminal and process/placeCursor.
+	ExtensionCursor Extension = "cursor"
 )
 
 // InitializeParams are the parameters of initialize.
