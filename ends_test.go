@@ -73,6 +73,11 @@ func TestAResizeIsToldAndListed(t *testing.T) {
 		}
 	}
 	sized(p, messages.Size{Rows: 10, Cols: 80})
+	for p, sizes := range map[*execbus.Process]int{p: 3, pipes: 0} {
+		if page, err := p.Read(patient(t), messages.ReadOutput{Tail: 1}); err != nil || len(page.Sizes) != sizes {
+			t.Errorf("%+v, %v; want %d sizes", page, err, sizes)
+		}
+	}
 	if _, err := p.Terminate(patient(t)); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package execbus_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -110,6 +111,41 @@ func TestReadersOfAFloodBesideAPoller(t *testing.T) {
 			}
 			if r.late && r.missed == 0 {
 				t.Errorf("the reader %s has missed nothing: the flood is too small to test anything", name)
+			}
+		}
+	})
+}
+
+// A read says where in the output a terminal was resized: before all that its program prints for the new size.
+func TestAReadSaysWhereATerminalWasResized(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, session *execbus.Session) {
+		events := watch(t, session, execbus.Watch{Kinds: []messages.EventKind{messages.KindOutputDelta}})
+		id := launch(t, session, messages.ExecCommand{Argv: []string{"bash", "-c", `while :; do now=$(stty size); [ "$now" = "$old" ] || echo "$now"; old=$now; sleep 0.01; done`}, TTY: true})
+		awaitOutput(t, events, "24 80\r\n")
+		sizes := messages.TerminalSizes{{Size: messages.Size{Rows: 24, Cols: 80}}}
+		for i := range messages.MaxTerminalSizes {
+			size := messages.Size{Rows: uint16(30 + i), Cols: 100}
+			if err := session.Resize(patient(t), messages.Resize{Process: id, Size: size}); err != nil {
+				t.Fatal(err)
+			}
+			said := fmt.Sprintf("%d 100\r\n", size.Rows)
+			awaitOutput(t, events, said)
+			page, err := session.Read(patient(t), messages.ReadOutput{Process: id, Offset: new(int64)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var output []byte
+			for _, c := range page.Chunks {
+				output = append(output, c.Bytes...)
+			}
+			last := page.Sizes[len(page.Sizes)-1]
+			at := int64(bytes.Index(output, []byte(said)))
+			if before := sizes[len(sizes)-1]; last.Size != size || last.Offset > at || last.Offset < before.Offset {
+				t.Errorf("%+v, and %q begins at %d", page.Sizes, said, at)
+			}
+			if sizes = append(sizes, last); !slices.Equal(page.Sizes, sizes[max(0, len(sizes)-messages.MaxTerminalSizes):]) {
+				t.Errorf("%v, want %v", page.Sizes, sizes)
 			}
 		}
 	})

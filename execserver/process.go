@@ -70,6 +70,7 @@ type process struct {
 	over       bool // nothing more happens
 	retired    bool // the session may forget it
 
+	sizes        messages.TerminalSizes
 	watchers     int  // people here who see the screen
 	watchedThere bool // the client says that somebody there does
 	watched      bool // what the child was told of them
@@ -500,16 +501,21 @@ func resize(p *process, params wire.ResizeParams) (any, later, error) {
 		return nil, nil, errUnknown(params.ProcessID)
 	}
 	p.mu.Lock()
-	child := p.child
-	p.mu.Unlock()
+	child, before := p.child, p.about.Size.OrDefault()
 	size := messages.Size{Rows: params.Size.Rows, Cols: params.Size.Cols}
-	err := child.Resize(size)
-	if err == nil {
-		p.mu.Lock()
-		p.about.Size = size
-		p.mu.Unlock()
-		p.session.server.changed()
+	if p.tty {
+		p.sizes = p.sizes.Changed(int64(p.past.now.bytes), before, size.OrDefault())
 	}
+	p.mu.Unlock()
+	err := child.Resize(size)
+	p.mu.Lock()
+	if err == nil {
+		p.about.Size = size
+	} else if p.tty {
+		p.sizes = p.sizes.Changed(int64(p.past.now.bytes), size.OrDefault(), before)
+	}
+	p.mu.Unlock()
+	p.session.server.changed()
 	return wire.Empty{}, nil, err
 }
 

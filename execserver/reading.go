@@ -182,5 +182,6 @@ func (p *process) recorded(from int64, room int) (chunks []messages.OutputChunk)
 
 // describe adds to a page what is known of all output.
 func (p *process) describe(page *messages.OutputPage) {
-	page.Total, page.LastSeq, page.Ended, page.Retained = int64(p.past.now.bytes), p.past.now.chunks, p.silent, p.ranges()
+	page.Total, page.LastSeq, page.Ended = int64(p.past.now.bytes), p.past.now.chunks, p.silent
+	page.Sizes, page.Retained = p.sizes, p.ranges()
 }

@@ -49,6 +49,10 @@ func TestPeopleSeeWhatRuns(t *testing.T) {
 	if info, err = session.Info(t.Context(), info.Process); err != nil || info.Size != (messages.Size{Rows: 20, Cols: 60}) {
 		t.Errorf("%+v, %v", info.Size, err)
 	}
+	sized := messages.TerminalSizes{{Size: messages.Size{Rows: 10, Cols: 40}}, {Offset: int64(len("first\r\n")), Size: messages.Size{Rows: 20, Cols: 60}}}
+	if page, err := session.Read(t.Context(), messages.ReadOutput{Process: info.Process, Tail: 1}); err != nil || !slices.Equal(page.Sizes, sized) {
+		t.Errorf("%+v, %v", page, err)
+	}
 	c.write("a", "second\n")
 	c.happened("a", is(wire.ProcessClosed))
 	var records messages.Processes

@@ -147,8 +147,34 @@ type OutputPage struct {
 	// begins there misses nothing. Missed counts the bytes before Next that are not kept and were not searched.
 	Lines []OutputLine `json:"lines,omitempty"`
 	Next  int64        `json:"next,omitempty"`
+	// Sizes are those of a terminal that was resized. They are not part of what View shows.
+	Sizes TerminalSizes `json:"sizes,omitempty"`
 	// Ended says that no more output will come.
 	Ended bool `json:"ended"`
+}
+
+// TerminalSizes are the last sizes of a terminal, at most MaxTerminalSizes, in the order of their offsets.
+type TerminalSizes []TerminalSize
+
+// MaxTerminalSizes bounds TerminalSizes.
+const MaxTerminalSizes = 16
+
+// TerminalSize is a size that a terminal had from an offset of its output on. The program may have learned it later: as on any terminal, what
+// it printed until then is shown on a screen that already has this size.
+type TerminalSize struct {
+	Offset int64 `json:"offset"`
+	Size   Size  `json:"size"`
+}
+
+// Changed returns the sizes with another one, and with the one before if that was the first. It leaves the old ones as they are.
+func (s TerminalSizes) Changed(offset int64, before, now Size) TerminalSizes {
+	if len(s) == 0 && before != now {
+		s = TerminalSizes{{Size: before}}
+	}
+	if len(s) == 0 || s[len(s)-1].Size == now {
+		return s
+	}
+	return append(s[max(0, len(s)-MaxTerminalSizes+1):len(s):len(s)], TerminalSize{offset, now})
 }
 
 // OutputLine is a line of remembered output, without its end.

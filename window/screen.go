@@ -49,7 +49,8 @@ type feed struct {
 	mu       sync.Mutex
 	latest   *picture
 	changed  chan struct{} // closed when there is another picture
-	size     messages.Size // to be
+	size     messages.Size // as far as is known: the output says when the screen gets it
+	woken    bool          // there may be another size
 	wake     context.CancelFunc
 	watchers int
 }
@@ -117,7 +118,7 @@ func (f *feed) resize(size messages.Size) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if size = size.OrDefault(); size != f.size {
-		f.size = size
+		f.size, f.woken = size, true
 		f.wake()
 	}
 }
@@ -165,12 +166,8 @@ func (f *feed) run(ctx context.Context) {
 			began = false
 		}
 		f.mu.Lock()
-		size, pause := f.size, max(pictureTime, time.Duration(f.watchers)*time.Second/pictureSum)
+		pause := max(pictureTime, time.Duration(f.watchers)*time.Second/pictureSum)
 		f.mu.Unlock()
-		if size != d.size {
-			d.size = size
-			d.screen.Resize(size)
-		}
 		if left := pause - time.Since(d.drawn); left > 0 {
 			select {
 			case <-time.After(left):
@@ -192,7 +189,9 @@ func (f *feed) read(ctx context.Context, at int64, wait time.Duration) (*message
 	ctx, wake := context.WithCancel(ctx)
 	defer wake()
 	f.mu.Lock()
-	f.wake = wake
+	if f.wake = wake; f.woken {
+		f.woken, wait = false, 0
+	}
 	f.mu.Unlock()
 	return f.session.Read(ctx, messages.ReadOutput{Process: f.key.Process, Offset: &at, Max: beginAgain, Wait: wait, SkipLost: true})
 }
@@ -237,28 +236,56 @@ func (d *drawing) write(page *messages.OutputPage) (places []messages.CursorPosi
 		d.begin(d.at + page.Missed)
 	}
 	for _, chunk := range page.Chunks {
-		all := append(d.tail, chunk.Bytes...)
-		written := len(d.tail)
-		for from := 0; ; {
-			found := bytes.Index(all[from:], []byte(asksPosition))
-			if found < 0 {
-				break
-			}
-			if from += found + len(asksPosition); from <= written { // it was answered with the chunk before
-				continue
-			}
-			_, _ = d.screen.Write(all[written:from]) // it never fails
-			written = from
-			at := d.screen.Cursor()
-			places = append(places, messages.CursorPosition{Offset: chunk.Offset + int64(written-len(d.tail)),
-				Row: uint16(at.Row + 1), Col: uint16(at.Col + 1)})
+		d.at = chunk.Offset
+		for rest := chunk.Bytes; len(rest) > 0; {
+			n := d.fit(page.Sizes, len(rest))
+			places = append(places, d.add(rest[:n])...)
+			rest = rest[n:]
 		}
-		_, _ = d.screen.Write(all[written:])
-		d.at = chunk.Offset + int64(len(chunk.Bytes))
-		d.approximate = d.approximate && !clears(all)
-		d.tail = bytes.Clone(all[max(0, len(all)-len(alternate)+1):])
 	}
+	d.fit(page.Sizes, 0)
 	return places[max(0, len(places)-messages.MaxCursorPositions):]
+}
+
+// fit gives the screen the size that the terminal had here, and returns how many of the next bytes come before another one.
+func (d *drawing) fit(sizes messages.TerminalSizes, bytes int) int {
+	size := d.size
+	for _, s := range sizes {
+		if s.Offset > d.at {
+			bytes = int(min(int64(bytes), s.Offset-d.at))
+			break
+		}
+		size = s.Size
+	}
+	if size != d.size {
+		d.size = size
+		d.screen.Resize(size)
+	}
+	return bytes
+}
+
+// add draws output that comes next.
+func (d *drawing) add(output []byte) (places []messages.CursorPosition) {
+	all := append(d.tail, output...)
+	written := len(d.tail)
+	for from := 0; ; {
+		found := bytes.Index(all[from:], []byte(asksPosition))
+		if found < 0 {
+			break
+		}
+		if from += found + len(asksPosition); from <= written { // it was answered with the chunk before
+			continue
+		}
+		_, _ = d.screen.Write(all[written:from]) // it never fails
+		written = from
+		at := d.screen.Cursor()
+		places = append(places, messages.CursorPosition{Offset: d.at + int64(written-len(d.tail)), Row: uint16(at.Row + 1), Col: uint16(at.Col + 1)})
+	}
+	_, _ = d.screen.Write(all[written:])
+	d.at += int64(len(output))
+	d.approximate = d.approximate && !clears(all)
+	d.tail = bytes.Clone(all[max(0, len(all)-len(alternate)+1):])
+	return places
 }
 
 const (

@@ -26,7 +26,8 @@ type Session interface {
 	Records(context.Context) (messages.Processes, error)
 	// Info describes a process of either kind.
 	Info(context.Context, messages.ProcessID) (messages.ProcessInfo, error)
-	// Read reads from an Offset or with a Tail, can Wait, skips what is lost, and answers a Grep. A window of a Source asks for nothing else.
+	// Read reads from an Offset or with a Tail, can Wait, skips what is lost, and answers a Grep. A window of a Source asks for nothing else. Where a
+	// terminal is resized, the page has its Sizes: the screen gets them from there.
 	Read(context.Context, messages.ReadOutput) (*messages.OutputPage, error)
 	// WatchTerminal says that the screen of a process is seen, and PlaceCursor where its cursor was when the program asked.
 	WatchTerminal(context.Context, messages.WatchTerminal) error

@@ -329,3 +329,56 @@ func TestAScreenOfAServersProcessAnswers(t *testing.T) {
 		site.Close()
 	}
 }
+
+// only is a source with one session.
+type only struct{ session window.Session }
+
+func (o only) Sessions() []window.Session                { return []window.Session{o.session} }
+func (o only) Session(messages.SessionID) window.Session { return o.session }
+func (only) Follow(context.Context, func())              {}
+
+// printed is a session with a process that has printed something.
+type printed struct {
+	window.Session
+	text  string
+	sizes messages.TerminalSizes
+}
+
+func (printed) ID() messages.SessionID                                      { return "s" }
+func (printed) List(context.Context) (messages.Processes, error)            { return nil, nil }
+func (printed) Records(context.Context) (messages.Processes, error)         { return nil, nil }
+func (printed) WatchTerminal(context.Context, messages.WatchTerminal) error { return nil }
+
+func (p printed) Info(context.Context, messages.ProcessID) (messages.ProcessInfo, error) {
+	return messages.ProcessInfo{TTY: true, Size: p.sizes[len(p.sizes)-1].Size}, nil
+}
+
+func (p printed) Read(_ context.Context, m messages.ReadOutput) (*messages.OutputPage, error) {
+	page := &messages.OutputPage{Total: int64(len(p.text)), Ended: true, Sizes: p.sizes}
+	if at := *m.Offset; at < page.Total {
+		page.Chunks = []messages.OutputChunk{{Seq: 1, Offset: at, Bytes: []byte(p.text[at:])}}
+	}
+	return page, nil
+}
+
+// What a program prints after its terminal was resized is shown on a screen of that size, and what it printed before is not, also if both are
+// read at once.
+func TestAScreenIsResizedWhereItsTerminalWas(t *testing.T) {
+	const small, large = "\x1b[9;99Hin the corner", "\x1b[9;99Hfar away"
+	p := printed{text: small + large, sizes: messages.TerminalSizes{{Size: messages.Size{Rows: 4, Cols: 20}}, {Offset: int64(len(small)), Size: messages.Size{Rows: 10, Cols: 120}}}}
+	w := window.Of(only{p}, window.Options{})
+	s := &stage{t, nil, w, httptest.NewServer(w)}
+	t.Cleanup(func() {
+		w.Close()
+		s.server.Close()
+	})
+	page, err := s.enter(w.Link(s.server.URL)).connect(map[string]any{"seat": "a", "session": "s", "process": 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.until("all of it is shown", func() bool { return page.last["note"] == "no more output comes" })
+	rows := strings.Split(page.screen(), "\n")
+	if page.last["rows"] != 10.0 || page.last["cols"] != 120.0 || !strings.HasSuffix(rows[8], strings.Repeat(" ", 90)+"far away") {
+		t.Errorf("%v\n%s", page.last, page.screen())
+	}
+}

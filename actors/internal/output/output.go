@@ -17,6 +17,12 @@ type Output struct {
 	Lines  int64  // newlines in all output
 	Spools Spools // makes the file; nil for none
 	file   SpoolFile
+	sizes  messages.TerminalSizes
+}
+
+// Resize notes that the terminal gets another size behind the output so far.
+func (o *Output) Resize(before, now messages.Size) {
+	o.sizes = o.sizes.Changed(o.Log.Total(), before, now)
 }
 
 func New() Output {

@@ -120,7 +120,7 @@ func (o *Output) lookup(m messages.ReadOutput, missed int64, ended bool) (any, L
 
 // Complete adds what only the log knows to a page.
 func (o *Output) Complete(page *messages.OutputPage, ended bool) {
-	page.Total, page.LastSeq, page.Ended = o.Log.Total(), o.Log.LastSeq(), ended
+	page.Total, page.LastSeq, page.Ended, page.Sizes = o.Log.Total(), o.Log.LastSeq(), ended, o.sizes
 	for _, r := range o.ranges() {
 		page.Retained = append(page.Retained, messages.OutputRange{First: r.First, End: r.End, FirstSeq: r.FirstSeq, EndSeq: r.EndSeq})
 	}

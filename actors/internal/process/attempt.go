@@ -116,7 +116,10 @@ func (p *process) born(spawned ptyio.Spawned, pid int) {
 	a := p.attempt
 	a.calls, a.pid, a.bornAt, a.enforced = newChildCalls(spawned.Child), pid, time.Now(), spawned.Enforced
 	if p.decision.launch.TTY {
-		p.size = p.decision.launch.Size.OrDefault()
+		before := p.size
+		if p.size = p.decision.launch.Size.OrDefault(); a.number > 1 {
+			p.output.Resize(before, p.size)
+		}
 	}
 	if a.number == 1 { // AttemptEnded has announced the later attempts
 		d := p.decision

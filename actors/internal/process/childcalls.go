@@ -34,7 +34,8 @@ type job struct {
 	write  uint64 // the write that it begins; zero for none
 	ends   bool   // it is to end the tree
 	do     func(ptyio.Child) error
-	done   func() // called by the process after success; may be nil
+	done   func() // called by the process after success; may be nil, as the next
+	failed func() // called by the process otherwise
 }
 
 func newChildCalls(child ptyio.Child) *childCalls {
@@ -131,6 +132,9 @@ func (p *process) jobEnded(j job, err error) {
 	}
 	if err == nil && j.done != nil {
 		j.done()
+	}
+	if err != nil && j.failed != nil {
+		j.failed()
 	}
 	if j.call != nil {
 		p.answer(j.call, protocol.Outcome(j.call.op, err))

@@ -102,15 +102,27 @@ func (p *process) act(child *childCalls, from protocol.Caller, op string, do fun
 	child.do(p, job{call: c, do: do, done: done})
 }
 
-// resize changes the terminal's size, and publishes it, because every viewer must know it.
+// resize changes the terminal's size, and publishes it, because every viewer must know it. The output has it before the program: what that
+// prints for the new size may come before our call is over.
 func (p *process) resize(child *childCalls, from protocol.Caller, size messages.Size) {
-	p.act(child, from, "resize", func(c ptyio.Child) error { return c.Resize(size) }, func() {
-		if size = size.OrDefault(); size != p.size {
-			p.size = size
-			p.Bus.Publish(messages.TerminalResized{Origin: p.origin(), Size: size})
+	known := size.OrDefault()
+	if p.decision.launch.TTY {
+		p.output.Resize(p.size, known)
+	}
+	c := &call{Caller: from, kind: jobCall, op: "resize", clock: clock{endless: true}}
+	p.await(c)
+	child.do(p, job{call: c, do: func(c ptyio.Child) error { return c.Resize(size) }, done: func() {
+		p.output.Resize(p.size, known) // an earlier one may have failed meanwhile
+		if known != p.size {
+			p.size = known
+			p.Bus.Publish(messages.TerminalResized{Origin: p.origin(), Size: known})
 			p.tellProgress()
 		}
-	})
+	}, failed: func() {
+		if p.decision.launch.TTY {
+			p.output.Resize(known, p.size)
+		}
+	}})
 }
 
 func (p *process) refuse(code messages.ErrorCode, detail, hint string) *messages.Error {
