@@ -47,8 +47,9 @@
 // as fast as it can: in turn one whose executions are seen, and one whose are not.
 //
 // window-key: a key by the websocket of a page of package window, to the message with the picture in which the terminal has echoed it, in turn
-// with gotty, if that is installed, to the message with the echo; keys come 50 ms apart. window-flood: what a second of yes costs this process
-// with a page open, less what as many bytes cost without one. window-idle: this process with a page of a shell at its prompt, for 10 s.
+// with gotty, if that is installed, to the message with the echo; keys come 50 ms apart. window-flood: what a second of the
+// output of yes, at a pace of 32 MiB a second, costs this process with a page open, and with its own reader of the page, less the mean of the
+// seconds before and after, without one ("without"); the median of many. window-idle: this process with a page of a shell at its prompt, for 10 s.
 //
 // ask: a call of Session.Read for the last byte of a cat that waits.
 //

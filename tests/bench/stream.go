@@ -182,7 +182,7 @@ const writerFlag = "-writer"
 
 // writers are such programs. They end when nobody reads them, or with their input.
 var writers = map[string]func(out io.Writer){"flood": writeFlood, "lines": writeLines, "sink": beSink, "proxy": beProxy,
-	"reads": writeReads, "hay": writeHay, "server": writeServer}
+	"reads": writeReads, "hay": writeHay, "server": writeServer, "yes": writeYes}
 
 func writer(name string) []string { return []string{get(os.Executable()), writerFlag, name} }
 
