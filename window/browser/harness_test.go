@@ -145,7 +145,9 @@ func (p *tab) until(what string, condition func() bool) {
 
 // text is what a part of the page shows; empty if it is not there. The rows of a screen are lines.
 func (p *tab) text(selector string) string {
-	text, _ := chromedp.Run(p.ctx, chromedp.Evaluate[string](fmt.Sprintf(`(e => !e ? "" : e.id === "screen" ? Array.from(e.children, c => c.textContent).join("\n") : e.innerText)(document.querySelector(%q))`, selector)))
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	text, _ := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`(e => !e ? "" : e.id === "screen" ? Array.from(e.children, c => c.textContent).join("\n") : e.innerText)(document.querySelector(%q))`, selector)))
 	return text
 }
 

@@ -317,7 +317,8 @@ func (p *tab) narrow(what string) {
 	}
 }
 
-// axe finds faults of access with axe-core. The colours on a screen are the program's own. It does so if that is installed: WINDOW_AXE is the path of its axe.min.js.
+// axe finds faults of access with axe-core, if that is installed: WINDOW_AXE is the path of its axe.min.js. On a screen the contrast of what a
+// program has coloured, made faint or hidden is the program's own, and is left out; that of the rest is ours.
 func (p *tab) axe(what string) {
 	p.t.Helper()
 	path := os.Getenv("WINDOW_AXE")
@@ -338,7 +339,8 @@ func (p *tab) axe(what string) {
 			HTML string `json:"html"`
 		} `json:"nodes"`
 	}
-	evaluate[int](p, "axe.run({exclude: ['#screen']}).then(a => axe.run(document, {rules: {'color-contrast': {enabled: false}}}).then(b => ({violations: [...a.violations, ...b.violations]}))).then(r => { window.faults = r.violations }, e => { window.faults = [{id: String(e), impact: 'serious'}] });0")
+	const left = `{exclude: ['#screen [style*="color"]', '#screen [style*="background"]', '#screen .faint', '#screen .hidden'].map(s => [s])}`
+	evaluate[int](p, "axe.run("+left+").then(a => axe.run(document, {rules: {'color-contrast': {enabled: false}}}).then(b => ({violations: [...a.violations, ...b.violations]}))).then(r => { window.faults = r.violations }, e => { window.faults = [{id: String(e), impact: 'serious'}] });0")
 	p.until("axe-core is done", func() bool { return evaluate[bool](p, "!!window.faults") })
 	for _, f := range evaluate[[]fault](p, "window.faults") {
 		if f.Impact == "serious" || f.Impact == "critical" {
