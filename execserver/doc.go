@@ -63,6 +63,12 @@
 //	patches  the server starts a program of its own that reads and writes the files of patches, in the sandbox that the start names
 //	looks  process/awaitedInput says which program of a process waits for input, for which kind, and after which event; process/listeners
 //	       says on which TCP ports its programs listen. A look is made when it is asked for
+//	cursor process/watchTerminal says that somebody sees the screen of a process, and process/placeCursor where its cursor was when the
+//	       program asked (ESC[6n)
+//
+// What programs ask a terminal is answered by the server if the start says unattended, which only clients of this project do: the position of
+// the cursor is the top left, or, while somebody sees the screen, at the client or here, what they say. Other clients see the
+// requests in the output and answer them as input.
 //
 // With [Options.Spool] the server also keeps all output of a process in a file, within quotas and as long as the newest: package
 // spool says what is missing beyond them, and who can see the files. A process with little output has no file. process/read then goes
@@ -93,7 +99,8 @@
 // # People on the server's machine
 //
 // [Server.Sessions] are the sessions for people who look after the machine: "execbus serve --window" shows them. They see commands, states and
-// output, can send signals and can end processes; clients are told of these ends as of others. They have no part in the flow of output, and
+// output, which they can search, can send signals and can end processes; clients are told of these ends as of others. What has been written to
+// a file is read from there; of a client with the extension flow they see the newest 4 MiB. They have no part in the flow of output, and
 // do not get the ids of sessions, with which a client could be replaced. A process whose start has failed is not seen.
 //
 // # Errors

@@ -78,10 +78,10 @@
 // # Other sources
 //
 // [Of] makes the window of a [Source] that is no runtime, such as an exec-server: the sessions of its clients, their processes, with what each
-// waits for and uses, the live screens, the output that is kept, and buttons for signals and the end. Nobody there decides, asks or records, and the
-// input is the client's: such a window has no questions, approvals, time lines, keyboards, searches in output, executions and recordings, and
-// its pages do not mention them. What a process asks its terminal is answered as without a window. A client that is a runtime can have a
-// window of its own, with all of this.
+// waits for and uses, the live screens, the output that is kept in memory and in files, with searches, and buttons for signals and the end. Nobody there decides, asks or
+// records, and the input is the client's: such a window has no questions, approvals, time lines, keyboards, executions and recordings, and
+// its pages do not mention them. What a process asks its terminal about the cursor is answered from the screen, too, if the client leaves the
+// answers to the server, as a runtime does. A client that is a runtime can have a window of its own, with all of this.
 //
 // # What you must not assume
 //

@@ -56,7 +56,7 @@ func New(rt *execbus.Runtime, options Options) (*Window, error) {
 	return newWindow(hosted{rt, events}, events, options), nil
 }
 
-// Of makes the window of a source that is no runtime. It has no questions, approvals, time lines, keyboards, searches, executions and
+// Of makes the window of a source that is no runtime. It has no questions, approvals, time lines, keyboards, executions and
 // recordings. Somebody must Close it, at the latest when the source ends.
 func Of(source Source, options Options) *Window {
 	return newWindow(source, newTimeline(), options)
