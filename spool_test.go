@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -254,6 +255,19 @@ func (b blocked) ReadAt([]byte, int64) (int, error) {
 }
 func (b blocked) Close() error { return nil }
 
+// limited is a disk that gets full.
+type limited struct {
+	*os.File
+	room int
+}
+
+func (l *limited) WriteAt(p []byte, at int64) (int, error) {
+	if l.room -= len(p); l.room < 0 {
+		return 0, syscall.ENOSPC
+	}
+	return l.File.WriteAt(p, at)
+}
+
 // A disk that does not answer, or is full, costs a process its file, once, with a notice; its output goes on, other processes notice nothing,
 // and what can still be read is said.
 func TestADiskThatFailsCostsAFileAndNothingElse(t *testing.T) {
@@ -262,6 +276,10 @@ func TestADiskThatFailsCostsAFileAndNothingElse(t *testing.T) {
 	for name, disk := range map[string]func() (spool.Storage, error){
 		"blocked": func() (spool.Storage, error) { return blocked{until}, nil },
 		"none":    func() (spool.Storage, error) { return nil, errors.New("no descriptor is left") },
+		"full": func() (spool.Storage, error) {
+			file, err := os.CreateTemp(t.TempDir(), "")
+			return &limited{file, 2 << 20}, err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := sync.Once{}
@@ -285,8 +303,16 @@ func TestADiskThatFailsCostsAFileAndNothingElse(t *testing.T) {
 			if kept := read(t, session, messages.ReadOutput{Process: well, Tail: 1}).Retained; len(kept) != 1 {
 				t.Errorf("the other process has %v", kept)
 			}
-			if kept := read(t, session, messages.ReadOutput{Process: sick, Tail: 1}).Retained; len(kept) != 2 || kept[0].End != 512<<10 || kept[1].End-kept[1].First != 1<<20 {
-				t.Errorf("kept are %+v", kept)
+			kept := read(t, session, messages.ReadOutput{Process: sick, Tail: 1}).Retained
+			if len(kept) != 2 || (kept[0].End > 512<<10) != (name == "full") || kept[0].End > 3<<20 || kept[1].End-kept[1].First != 1<<20 {
+				t.Fatalf("kept are %+v", kept)
+			}
+			if page := read(t, session, messages.ReadOutput{Process: sick, Offset: new(kept[0].End - 100), Max: 100}); n.expect(t, page, kept[0].End-100) != kept[0].End {
+				t.Errorf("before the gap there are %+v", page)
+			}
+			_, err := session.Read(patient(t), messages.ReadOutput{Process: sick, Offset: &kept[0].End})
+			if !errors.Is(err, messages.ErrOutputUnretained) || !strings.Contains(err.Error(), fmt.Sprintf("bytes 0 to %d (", kept[0].End-1)) {
+				t.Errorf("in the gap: %v", err)
 			}
 			if _, err := session.Write(patient(t), messages.WriteStdin{Process: sick, Bytes: []byte("\n"), NoWait: true}); err != nil {
 				t.Fatal(err)
