@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/creack/pty"
 )
 
 // cast writes a recording with some events.
@@ -137,11 +139,18 @@ func asciinemas(t *testing.T) map[string]string {
 	return found
 }
 
-// asciinema runs a player without a terminal and without files of the user.
+// asciinema runs a player without files of the user. It has a terminal for its keys, which version 3 does not play without, and writes to a pipe.
 func asciinema(t *testing.T, program string, args ...string) (string, error) {
+	t.Helper()
+	master, slave, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	defer slave.Close()
 	c := exec.CommandContext(t.Context(), program, args...)
 	c.Env = append(os.Environ(), "HOME="+t.TempDir(), "LC_ALL=C.UTF-8")
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	c.Stdin, c.SysProcAttr = slave, &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	out, err := c.Output()
 	return string(out), err
 }
