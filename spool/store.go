@@ -32,8 +32,8 @@ type Options struct {
 const (
 	DefaultPerProcess = 1 << 30
 	DefaultTotal      = 8 << 30
-	// LeastPerProcess is such that a whole batch of a child, of 64 KiB, takes the place of half of what goes round at most, also in a file
-	// that has found no more room.
+	// LeastPerProcess is such that a whole batch of a child, of 64 KiB, takes the place of half of what goes round at most, also
+	// in a file that has found no more room.
 	LeastPerProcess = 512 << 10
 	// MaxFiles bounds the files that are open. Those of processes that have ended give way, the oldest first.
 	MaxFiles = 256

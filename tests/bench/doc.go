@@ -69,7 +69,7 @@
 //
 // flood-spool: that Session with its output in files, in turn with one without ("bare"). How the scheduler places the
 // programs of a flood makes it several times as fast or slow, so a sample has three turns, and a ratio above 1 is no gain: what a file costs
-// is in "cpu", and was a third to a half of what the rest does when it was measured.
+// is in "cpu", which was 1.4 to 1.5 times as much when it was measured.
 //
 // remote-*: "execbus serve", with a client of package execserver/client in this process. remote-exec-* runs /bin/true there, in
 // turn with a runtime that runs it here ("bare"). remote-echo-* and remote-flood are the rows echo and flood for a child there,
