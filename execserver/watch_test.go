@@ -322,3 +322,65 @@ func TestPeopleFollowAServer(t *testing.T) {
 	stop()
 	<-followed
 }
+
+// Whoever sees the screen, people here or at the client, says where the cursor is; otherwise it is at the top left.
+func TestThoseWhoSeeAScreenSayWhereTheCursorIs(t *testing.T) {
+	s := newServer(t, Options{Detached: time.Hour})
+	c := transports["websocket"](t, s)
+	id := c.open("", wire.ExtensionCursor)
+	params := shell("a", `stty raw -echo; printf ready; while head -c 1 >/dev/null; do printf '\033[6n'; head -c 6 | tail -c 5; done`)
+	params.TTY, params.Unattended = true, true
+	c.start(params)
+	c.says("a", "ready")
+	session := watched(t, s)
+	said := "ready"
+	asks := func(answer string, place func(messages.CursorPosition)) {
+		t.Helper()
+		c.write("a", "x")
+		said += "\x1b[6n"
+		c.says("a", said)
+		place(messages.CursorPosition{Offset: int64(len(said)), Row: 2, Col: 3})
+		said += answer
+		c.says("a", said)
+	}
+	here := func(at messages.CursorPosition) {
+		if err := session.PlaceCursor(t.Context(), messages.PlaceCursor{Process: firstNumber, Positions: []messages.CursorPosition{at}}); err != nil {
+			t.Error(err)
+		}
+	}
+	see := func(over bool) {
+		if err := session.WatchTerminal(t.Context(), messages.WatchTerminal{Process: firstNumber, Over: over}); err != nil {
+			t.Error(err)
+		}
+	}
+	asks("[1;1R", func(messages.CursorPosition) {})
+	see(false)
+	see(false)
+	see(true)
+	asks("[2;3R", here)
+	see(true)
+	asks("[1;1R", func(messages.CursorPosition) {})
+	ask[wire.Empty](t, c, wire.ProcessWatchTerminal, wire.WatchTerminalParams{ProcessID: "a", Watched: true})
+	asks("[2;3R", func(at messages.CursorPosition) {
+		ask[wire.Empty](t, c, wire.ProcessPlaceCursor, wire.PlaceCursorParams{ProcessID: "a", Positions: []messages.CursorPosition{at}})
+	})
+	p := session.of.find("a")
+	isWatched := func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.watched
+	}
+	if !isWatched() {
+		t.Error("nobody sees the screen")
+	}
+	c.close()
+	for isWatched() { // the test's own deadline says if those at a client that has gone see the screen for ever
+		time.Sleep(time.Millisecond)
+	}
+	c = transports["websocket"](t, s)
+	c.open(id)
+	if !isWatched() {
+		t.Error("the client is back, and its people do not see the screen")
+	}
+	refused(t, c, wire.ProcessPlaceCursor, wire.PlaceCursorParams{ProcessID: "none", Positions: []messages.CursorPosition{}}, wire.InvalidRequest, "unknown process id none")
+}

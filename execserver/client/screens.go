@@ -12,6 +12,9 @@ func (c *child) Watch(watched bool) {
 
 // Place implements ptyio.Watched.
 func (c *child) Place(positions []messages.CursorPosition) {
+	if len(positions) == 0 {
+		return
+	}
 	c.tell(false, wire.ProcessPlaceCursor, wire.PlaceCursorParams{ProcessID: c.id, Positions: positions})
 }
 
