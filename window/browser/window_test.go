@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -258,6 +259,7 @@ func TestNothingIsLostWithAConnection(t *testing.T) {
 		want = append(want, "got "+line)
 	}
 	p.see("#screen", "got line 19")
+	p.picture("reconnected")
 	page, err := shell.Read(s.context(), messages.ReadOutput{Offset: new(int64)})
 	if err != nil {
 		t.Fatal(err)
@@ -272,6 +274,26 @@ func TestNothingIsLostWithAConnection(t *testing.T) {
 	if p.text("#tools") == "" || !strings.Contains(p.text("#tools"), "You have the keyboard") {
 		t.Error("the keyboard is lost")
 	}
+}
+
+// A part of the page that changes between the two halves of a click gets the click.
+func TestAClickReachesWhatChanges(t *testing.T) {
+	s := newStage(t, execbus.SessionOptions{})
+	process := s.start("bash", "-c", "while echo; do sleep 0.05; done")
+	p, other := s.open(s.link(), 1000, 800), s.open(s.window.ViewersLink(s.server.URL), 1000, 800)
+	output := func(p *tab) string { return p.text("#processes [data-name=output]") }
+	p.until("it prints", func() bool { return strings.Contains(output(p), "B/s") })
+	left := func(e *input.DispatchMouseEventParams) { e.Button, e.ClickCount = input.MouseButtonLeft, 1 }
+	at := evaluate[[]float64](p, "(r => [r.left + r.width / 2, r.top + r.height / 2])(document.querySelector('#processes a').getBoundingClientRect())")
+	p.do(chromedp.MouseEvent(chromedp.MousePressed, at[0], at[1], left))
+	for range 3 {
+		before := output(other)
+		other.until("it has changed", func() bool { return output(other) != before })
+	}
+	p.do(chromedp.MouseEvent(chromedp.MouseReleased, at[0], at[1], left))
+	p.until("the link was followed", func() bool {
+		return evaluate[string](p, "document.body.dataset.process || ''") == process.ID().String()
+	})
 }
 
 // Everything can be reached and done with keys, in the dark, too.

@@ -50,11 +50,28 @@
 			pending = pending.filter(action => action.n > message.done);
 			if (message.error) say(message.error);
 		}
-		if (message.blocks) for (const [name, change] of Object.entries(message.blocks)) update(name, change);
+		if (message.blocks) {
+			waiting.push(message.blocks);
+			if (!pressed || waiting.length > mostWaiting) show();
+		}
 		if (message.screen) draw(message.screen);
 	}
 
-	// Parts of the page.
+	// Parts of the page. What is replaced between the two halves of a click would not get it, so they wait for the second half.
+
+	let pressed = false, waiting = [];
+	const mostWaiting = 40; // the second half may have been elsewhere
+
+	function show() {
+		for (const blocks of waiting) for (const [name, change] of Object.entries(blocks)) update(name, change);
+		waiting = [];
+	}
+
+	document.addEventListener("pointerdown", () => pressed = true);
+	for (const over of ["pointerup", "pointercancel"]) document.addEventListener(over, () => {
+		pressed = false;
+		setTimeout(show); // after the click
+	});
 
 	const known = new Set(); // containers that have got all their parts on this connection
 	const answered = new Set(); // questions that were answered here
