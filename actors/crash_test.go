@@ -263,11 +263,17 @@ func TestAChildThatPanicsIsContained(t *testing.T) {
 			if info := s.list()[1]; (info.PID == 0) != test.pid {
 				t.Errorf("%+v", info)
 			}
-			_, err := ask[any](h, s.supervisor, messages.Resize{Process: id})
+			want := messages.Size{Rows: 30, Cols: 100}
+			_, err := ask[any](h, s.supervisor, messages.Resize{Process: id, Size: want})
 			if test.resize {
+				want = messages.Size{}.OrDefault()
 				wantError(t, "the resize", err, messages.ErrRuntimeFailure)
 			} else if err != nil {
 				t.Error(err)
+			}
+			page := must[*messages.OutputPage](h, s.supervisor, messages.ReadOutput{Process: id, Tail: 1})
+			if last := page.Sizes[len(page.Sizes)-1].Size; last != want {
+				t.Errorf("the terminal has %v, and a read says %v", want, page.Sizes)
 			}
 			if record, err := s.terminate(id); err != nil || record.Cause != messages.CauseTerminated || record.Status != messages.StatusSignaled(15) {
 				t.Errorf("the child goes on: %v, %v", record, err)

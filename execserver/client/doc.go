@@ -45,7 +45,8 @@
 //
 // What a process waits for is asked of the server, which looks when it is asked; an answer counts only if the client has all output that came
 // before. A server that cannot be asked is an error, messages.ErrUnsupported, and calls end as if nobody ever waited. One that does not
-// answer within 3 s may be asked again.
+// answer within 3 s may be asked again. While somebody sees the screen of a process, what it asks about its cursor waits up to 5 s for their
+// answer at the server; one that cannot wait says that it is at the top left.
 //
 // # Limits
 //
