@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"strconv"
@@ -306,18 +307,23 @@ func TestAHoleInTheOutputOfALostNodeIsAGap(t *testing.T) {
 	})
 }
 
-// An event that nobody here can read keeps no session from being given up.
+// An event that nobody here can read keeps no session from being given up, and hides none that was stored with it.
 func TestASessionWithEventsOfANewerVersionIsGivenUp(t *testing.T) {
 	w := newWorld(t, Settings{})
 	ctx := w.context()
 	f, place := w.abandoned(ctx)
-	if _, err := f.js.Publish(ctx, eventSubject("s"), []byte(`{"kind":"of tomorrow"}`)); err != nil {
+	started, err := json.Marshal(messages.ExecStarted{Origin: messages.Origin{Session: "s", Process: 7}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.js.Publish(ctx, eventSubject("s"), append([]byte(`{"kind":"of tomorrow"}`+"\n"), started...)); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.lose(ctx, place, "test"); err != nil {
 		t.Fatal(err)
 	}
-	if all := eventsOf(t, ctx, f.nc, "s"); len(all) != 1 || all[0].Kind() != messages.KindExecNotice {
+	all := eventsOf(t, ctx, f.nc, "s")
+	if ends := endsOf(t, all); len(all) != 3 || all[1].Kind() != messages.KindExecNotice || ends[7].Cause != messages.CauseNodeLost {
 		t.Errorf("%v", all)
 	}
 }

@@ -140,6 +140,23 @@ func TestPlacingTakesTwoRequests(t *testing.T) {
 	}
 }
 
+// What a program has placed counts for its next sessions, though no heartbeat has told of it.
+func TestSessionsOfOneMomentSpread(t *testing.T) {
+	w := newWorld(t, Settings{Lease: time.Hour})
+	for _, id := range []string{"a", "b"} {
+		w.node(Node{ID: id})
+	}
+	nc, on := w.connect(), map[string]int{}
+	for n := 1; n <= 8; n++ { // without that the nodes would stay equal with a probability of 1 in 256
+		for range 2 {
+			on[w.open(nc, Placement{}).Node()]++
+		}
+		if on["a"] != n || on["b"] != n {
+			t.Fatalf("of %d sessions the nodes have %v", 2*n, on)
+		}
+	}
+}
+
 // A node has a session only if the books say so: not one that was given to another, nor one that somebody has, nor by an old entry.
 func TestANodeRefusesWhatItDidNotGet(t *testing.T) {
 	w := newWorld(t, Settings{})
