@@ -217,11 +217,12 @@ func (n *node) monitor(ctx context.Context) {
 			}
 			overdue = overdue || time.Since(absent[instance]) >= n.LostAfter
 		}
-		regular := round == reads
-		if regular && round == 0 {
-			reads = 1 + rand.IntN(10)
-		} else if regular {
-			reads += 10
+		regular := round >= reads
+		switch {
+		case regular && reads == 0: // the first one
+			reads = round + 1 + rand.IntN(10)
+		case regular:
+			reads = round + 10
 		}
 		if overdue || regular {
 			n.judge(ctx, known, absent)

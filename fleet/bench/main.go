@@ -16,7 +16,8 @@
 // is in a gap and does not count. flood-pipe is the same on a pipe, for information.
 //
 // placement: fleet.Open on one of 100 nodes, which send heartbeats and take sessions as others do, but share a runtime. The time is that of
-// Open; the session is closed behind it.
+// Open; the session is closed behind it. One connection places them, so that it has read the nodes before, which it does again each second;
+// "first" is the median of new connections, which have looked up nothing yet.
 //
 // books: sessions without processes are opened on three nodes, half of them and then the other half. "memory" is what one session adds to the
 // resident memory of the nodes and the server, and "reading" how much a node receives for it when it reads the books, which it does every 100 s:
