@@ -224,7 +224,7 @@ func TestTheLeastQuotasTakeFullBatches(t *testing.T) {
 			}
 		}
 		f, o := s.New(), &output{}
-		for i := range 64 {
+		for i := range 20 {
 			batch := []messages.OutputChunk{o.add(messages.StreamStdout, bytes.Repeat([]byte{byte('a' + i%26)}, 64<<10))}
 			if i%3 == 0 {
 				batch = append(batch, o.add(messages.StreamStderr, bytes.Repeat([]byte{'!'}, 64<<10)))
