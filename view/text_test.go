@@ -59,6 +59,8 @@ func TestText(t *testing.T) {
 		{"wide characters", "日本語\r\n", terminalSize, "日本語\n"},
 		{"a wide character over the edge", "1234567890123456789日\r\n", terminalSize, "1234567890123456789日\n"},
 		{"a wide character that is half overwritten", "日本\rx\r\n", terminalSize, "x 本\n"},
+		{"one that is by a narrow one beyond ASCII", "日本\rй\r\n", terminalSize, "й 本\n"},
+		{"one that is by a wide one", "a日本\r語\r\n", terminalSize, "語 本\n"},
 		{"characters that combine", "e\u0301 👨\u200d👩\u200d👧 ❤\ufe0f\r\n", terminalSize, "e\u0301 👨\u200d👩\u200d👧 ❤\ufe0f\n"},
 		{"line graphics", "\x1b(0lqk\x1b(B\r\n", terminalSize, "┌─┐\n"},
 		{"a full-screen program that has ended", "before\r\n\x1b[?1049h\x1b[Hscreen\x1b[?1049lafter\r\n", terminalSize, "before\nafter\n"},

@@ -88,10 +88,14 @@ func TestAnAuditLogOfARun(t *testing.T) {
 // A log whose host still writes it, or was killed, is not closed, and one whose host had no room for events is complete without them. The exit
 // code tells these from one that has everything.
 func TestVerifySaysWhatALogLacks(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	file, copied := filepath.Join(dir, "audit.jsonl"), filepath.Join(dir, "copied.jsonl")
 	script := fmt.Sprintf(`cp %[1]s.head %[2]s.head && cp %[1]s %[2]s && %[3]s=execbus exec "$0" audit verify %[1]s`, file, copied, roleVariable)
-	out, errs, code := program(t, "run", "--audit", file, "--sandbox", "danger-full-access", "--no-tty", "--", "sh", "-c", script, os.Args[0])
+	out, errs, code := program(t, "run", "--audit", file, "--sandbox", "danger-full-access", "--no-tty", "--", "sh", "-c", script, self)
 	if code != exitNotClosed || !strings.HasPrefix(out, "not closed: ") || !strings.Contains(out, "; a host writes it\n") {
 		t.Error(code, out, errs)
 	}

@@ -64,11 +64,15 @@ func TestARunIsRecordedAndPlayed(t *testing.T) {
 // A recording or a file of output for which the disk has no room is said once, and costs the command nothing. A bound on the size of files stands
 // for a full disk.
 func TestARunSaysWhatItCouldNotRecord(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	t.Setenv(roleVariable, "execbus")
 	t.Setenv("XDG_STATE_HOME", dir)
 	name := filepath.Join(dir, "run.cast")
-	c := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -f 64; exec "$0" run --sandbox danger-full-access --no-tty --keep-output --record "$1" -- seq 100000`, os.Args[0], name)
+	c := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -f 64; exec "$0" run --sandbox danger-full-access --no-tty --keep-output --record "$1" -- seq 100000`, self, name)
 	var errors strings.Builder
 	c.Stderr = &errors
 	out, err := c.Output()
