@@ -120,7 +120,7 @@ func TestAClientReadsAllThatItHasMissed(t *testing.T) {
 	}
 }
 
-// Who has missed more than one answer takes, and wants it at once, gets the newest output.
+// A client that has missed more than one answer takes, and wants it at once, gets the newest output.
 func TestAClientThatHasMissedTooMuchForOneAnswerGetsTheNewest(t *testing.T) {
 	c := away(t, "head", "-c", strconv.Itoa(maxMissed+2*wire.RetainedBytes), "/dev/zero")
 	size, page := 0, c.page("p", 0, nil)
