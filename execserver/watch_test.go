@@ -323,7 +323,7 @@ func TestPeopleFollowAServer(t *testing.T) {
 	<-followed
 }
 
-// Whoever sees the screen, people here or at the client, says where the cursor is; otherwise it is at the top left.
+// The people who see the screen, here or at the client, say where the cursor is; otherwise it is at the top left.
 func TestThoseWhoSeeAScreenSayWhereTheCursorIs(t *testing.T) {
 	s := newServer(t, Options{Detached: time.Hour})
 	c := transports["websocket"](t, s)
