@@ -131,8 +131,12 @@ func TestManyExecutionsAreRefusedWhenNobodyAnswers(t *testing.T) {
 func TestACommandEndsWhileManyExecutionsAreAskedAbout(t *testing.T) {
 	t.Parallel()
 	session, dir, started, next := executing(t, func(*execbus.SessionOptions) {})
-	for asked := false; !asked; {
-		_, asked = next().(messages.ApprovalRequested)
+	for asked := 0; asked < many; {
+		questions, err := session.Questions(patient(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked = len(questions)
 	}
 	if _, err := started.Terminate(patient(t)); err != nil {
 		t.Fatal(err)
@@ -143,8 +147,8 @@ func TestACommandEndsWhileManyExecutionsAreAskedAbout(t *testing.T) {
 			t.Errorf("%s: %+v", file, e)
 		}
 	}
-	if end.Cause != messages.CauseTerminated {
-		t.Errorf("%+v", end)
+	if e := end.Executions; end.Cause != messages.CauseTerminated || len(all) != many || e.Refused != many || e.Unreported > 0 {
+		t.Errorf("%d attempts: %+v", len(all), end)
 	}
 	if made, _ := filepath.Glob(filepath.Join(dir, "file*")); len(made) > 0 {
 		t.Errorf("executed: %v", made)

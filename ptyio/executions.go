@@ -43,8 +43,8 @@ type Executions struct {
 	// ctx ends when the caller is gone or the tree ends (ErrCallerGone), and after JudgeWait (ErrJudgedLate) unless hold was called before:
 	// that is for a question to a person. What Judge returns after that means nothing.
 	// An answer that allows can be on its way when that happens. So settled, which may be nil, is then called once with what became of
-	// the execution: nil if it went on, and otherwise ErrJudgedLate or ErrCallerGone. It comes before the event that the tree has ended, if
-	// ctx had not ended when Judge returned, and must neither block nor call the spawner.
+	// the execution: nil if it went on, and otherwise ErrJudgedLate or ErrCallerGone. It must neither block nor call the spawner. The
+	// event that the tree has ended comes after all that, unless Judge takes more than two seconds to return when ctx has ended.
 	Judge func(ctx context.Context, e Execution, hold func()) (v Verdict, settled func(error))
 	// Seen, if not nil, gets the executions that Judge does not get, a moment later: at most MaxReported at once, with the number of
 	// those that came too fast to be kept. It is never called twice at once, and must not block. Executions do not wait for it.

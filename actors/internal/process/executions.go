@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/execbus/execbus/actors/internal/protocol"
 	"github.com/execbus/execbus/actors/internal/shared"
@@ -176,8 +177,12 @@ func (j *judge) ask(ctx context.Context, request policy.Request, plan policy.Pla
 	return v
 }
 
-// room waits until there is room to tell the process of an execution, so that every judged one is in the events. It reports whether there
-// is: nobody needs an answer if its context has ended.
+// lastRoom is how long what became of an execution waits for room when nobody waits for its answer any more. The end of a tree waits
+// longer for what is said of its executions.
+const lastRoom = time.Second
+
+// room waits until there is room to tell the process of an execution, so that every judged one is in the events: also one whose context has
+// ended, but not for ever. It reports whether there is.
 func (j *judge) room(ctx context.Context) bool {
 	select {
 	case j.tokens <- struct{}{}:
@@ -188,6 +193,13 @@ func (j *judge) room(ctx context.Context) bool {
 	case j.tokens <- struct{}{}:
 		return true
 	case <-ctx.Done():
+	}
+	late := time.NewTimer(lastRoom)
+	defer late.Stop()
+	select {
+	case j.tokens <- struct{}{}:
+		return true
+	case <-late.C:
 		j.miss(1)
 		return false
 	}

@@ -2,7 +2,9 @@ package host
 
 import (
 	"context"
+	"time"
 
+	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox/internal/executions"
 	"github.com/execbus/execbus/sandbox/internal/wire"
@@ -56,6 +58,7 @@ func (l *leader) judge(number uint64, e ptyio.Execution) {
 	ended := l.judging == nil
 	if !ended {
 		l.judging[number] = &judgement{cancel: cancel}
+		l.judges.Add(1)
 	}
 	l.process.mu.Unlock()
 	if ended {
@@ -63,6 +66,7 @@ func (l *leader) judge(number uint64, e ptyio.Execution) {
 		return
 	}
 	go func() {
+		defer l.judges.Done()
 		defer cancel(nil)
 		answer := func(v executions.Verdict) { l.process.out.Judge(l.id, wire.Judged{Number: number, Verdict: v}) }
 		verdict, settled := l.spec.Executions.Judge(ctx, e, func() { answer(executions.Later) })
@@ -117,4 +121,30 @@ func (l *leader) judgeNoMore() {
 		j.end(ptyio.ErrCallerGone)
 	}
 	l.judging = nil
+}
+
+// judgesEnd is how long the end of a tree waits for its judges, whose contexts have ended then.
+const judgesEnd = 2 * time.Second
+
+// treeEnded reports the end of a tree, once its judges have returned: what they say of an execution comes before it. It does not wait
+// itself, because the replies about other trees come from the same goroutine.
+func (l *leader) treeEnded(report messages.TreeReport) {
+	if l.spec.Executions == nil {
+		l.spec.TreeEnded(report)
+		return
+	}
+	l.process.endings.Go(func() {
+		returned := make(chan struct{})
+		go func() {
+			l.judges.Wait()
+			close(returned)
+		}()
+		late := time.NewTimer(judgesEnd)
+		defer late.Stop()
+		select {
+		case <-returned:
+		case <-late.C:
+		}
+		l.spec.TreeEnded(report)
+	})
 }

@@ -37,7 +37,8 @@ type process struct {
 	ready     chan struct{} // closed when the warden has greeted us
 	gone      chan struct{} // closed when the warden is dead and everything about that was reported
 
-	registering chan struct{} // holds a token while a plan is sent
+	endings     sync.WaitGroup // the ends of trees that wait for their judges
+	registering chan struct{}  // holds a token while a plan is sent
 
 	// mu guards the tables that the reader of replies, the starts and the watch share.
 	mu      sync.Mutex
@@ -76,7 +77,8 @@ type leader struct {
 	// Guarded by process.mu.
 	// judging has the executions that are being judged, or were allowed and may still be refused, by number; nil when the tree has ended.
 	judging   map[uint64]*judgement
-	abandoned bool // no caller waits for the answer any more, or for what follows it
+	judges    sync.WaitGroup // of the goroutines that judge; none begins when judging is nil
+	abandoned bool           // no caller waits for the answer any more, or for what follows it
 	exited    bool
 }
 
@@ -523,7 +525,7 @@ func (l *leader) last(reply wire.Reply, exited bool) {
 	if !exited {
 		l.spec.Exited(messages.StatusNone(), errNotKilled())
 	}
-	l.spec.TreeEnded(treeReport(*reply.Ended))
+	l.treeEnded(treeReport(*reply.Ended))
 }
 
 // bury waits for the warden's end, searches for processes of its trees, and reports each child's end.
@@ -557,6 +559,7 @@ func (p *process) bury() {
 	if !expected || known > 0 { // otherwise the warden has said of every tree that it has ended
 		total = p.reportLost(left)
 	}
+	p.endings.Wait()
 	for _, l := range unanswered { // now nothing of the start lives
 		l.reply <- gone
 	}
@@ -592,7 +595,7 @@ func (p *process) reportLost(left map[uint64]*leader) (total messages.TreeReport
 		total.Survivors = append(total.Survivors, treeReport(report).Survivors...)
 	}
 	for _, l := range left {
-		l.spec.TreeEnded(treeReport(reports[l.mark]))
+		l.treeEnded(treeReport(reports[l.mark]))
 	}
 	return total
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -80,11 +81,16 @@ func TestAJudgeLearnsWhetherItsAnswerWasInTime(t *testing.T) {
 		for _, answered := range []bool{true, false} { // otherwise it answers after all that
 			p, l := connected(t)
 			settled, judging, answer := make(chan error, 2), make(chan context.Context, 1), make(chan bool)
-			l.spec.Exited, l.spec.TreeEnded = func(messages.ExitStatus, error) {}, func(messages.TreeReport) {}
+			var said atomic.Int32
+			ended := make(chan int32, 1)
+			l.spec.Exited, l.spec.TreeEnded = func(messages.ExitStatus, error) {}, func(messages.TreeReport) { ended <- said.Load() }
 			l.spec.Executions = &ptyio.Executions{Judge: func(ctx context.Context, _ ptyio.Execution, _ func()) (ptyio.Verdict, func(error)) {
 				judging <- ctx
 				<-answer
-				return ptyio.Allowed, func(fate error) { settled <- fate }
+				return ptyio.Allowed, func(fate error) {
+					said.Add(1)
+					settled <- fate
+				}
 			}}
 			l.judging = map[uint64]*judgement{}
 			p.executions(wire.Reply{ID: l.id, Execution: &wire.Execution{Number: 7}})
@@ -111,6 +117,9 @@ func TestAJudgeLearnsWhetherItsAnswerWasInTime(t *testing.T) {
 			}
 			if fate := <-settled; fate != test.want {
 				t.Errorf("%s, answered %v: %v", test.name, answered, fate)
+			}
+			if test.reply.Ended != nil && <-ended != 1 {
+				t.Errorf("%s, answered %v: the tree ended before that was said", test.name, answered)
 			}
 			p.executions(wire.Reply{ID: l.id, Settled: &wire.Settled{Number: 7, Fate: executions.Gone}}) // nobody waits for it
 			if len(settled) > 0 {
