@@ -247,6 +247,7 @@ func TestARecordingIsDownloaded(t *testing.T) {
 	}
 	b := s.enter(s.window.Link(s.server.URL))
 	at := fmt.Sprintf("p/%s/%d", s.session.ID(), process.ID())
+	ctx := s.context()
 	for file := at + "/output?view=recording"; ; {
 		status, body, header := b.get(file)
 		if strings.Contains(body, `"x"`) { // the recorder has written the end
@@ -255,7 +256,7 @@ func TestARecordingIsDownloaded(t *testing.T) {
 			}
 			break
 		}
-		if s.context().Err() != nil {
+		if ctx.Err() != nil {
 			t.Fatalf("%d, %q", status, body)
 		}
 	}
