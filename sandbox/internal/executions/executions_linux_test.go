@@ -1,6 +1,7 @@
 package executions
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -20,10 +21,12 @@ import (
 	"github.com/execbus/execbus/sandbox/internal/birth"
 )
 
-// TestMain executes something from memory that nobody brings, if it is told to.
+// TestMain executes something from memory that nobody brings, or from a file system that does not answer, if it is told to.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "absent" {
 		absent()
+	} else if len(os.Args) > 2 && os.Args[1] == "dead" {
+		dead(os.Args[2])
 	}
 	os.Exit(m.Run())
 }
@@ -57,6 +60,43 @@ func absent() {
 		os.Exit(2)
 	}
 	os.Exit(0)
+}
+
+// dead executes a program in a file system of FUSE, whose server answers nothing but the greeting, and then one that is there. The file system
+// is in a mount namespace of this thread, and ends with this program.
+func dead(dir string) {
+	runtime.LockOSThread()
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil || unix.Unshare(unix.CLONE_NEWNS) != nil || unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, "") != nil {
+		os.Exit(77)
+	}
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d", fd, os.Geteuid(), os.Getegid())
+	if unix.Mount("dead", dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options) != nil {
+		os.Exit(77)
+	}
+	greeted := make(chan struct{})
+	go func() {
+		request := make([]byte, 1<<16)
+		if n, err := unix.Read(fd, request); err != nil || n < 16 || binary.NativeEndian.Uint32(request[4:]) != 26 { // FUSE_INIT
+			os.Exit(3)
+		}
+		answer := make([]byte, 16+64) // a fuse_out_header and a fuse_init_out
+		binary.NativeEndian.PutUint32(answer, uint32(len(answer)))
+		copy(answer[8:16], request[8:16]) // of which request
+		binary.NativeEndian.PutUint32(answer[16:], 7)
+		binary.NativeEndian.PutUint32(answer[20:], 23)
+		binary.NativeEndian.PutUint32(answer[36:], 1<<16) // bytes a write
+		if _, err := unix.Write(fd, answer); err != nil {
+			os.Exit(4)
+		}
+		close(greeted)
+	}()
+	<-greeted
+	if err := syscall.Exec(dir+"/program", []string{"program"}, nil); err != unix.EACCES {
+		os.Exit(1)
+	}
+	_ = syscall.Exec("/bin/true", []string{"true"}, nil)
+	os.Exit(2)
 }
 
 // watched starts a program whose executions are watched. It returns how the program exits.
@@ -221,6 +261,53 @@ func TestMemoryThatNobodyBringsStopsItsTreeOnly(t *testing.T) {
 	}
 	if len(unread) != maxHung+2 || slices.ContainsFunc(unread, func(why string) bool { return why == "" }) {
 		t.Errorf("%q", unread)
+	}
+}
+
+func TestAFileSystemThatDoesNotAnswerStopsItsTreeOnly(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := waits{read: 50 * time.Millisecond, judge: time.Minute, look: 10 * time.Millisecond}
+	type question struct {
+		number uint64
+		unread string
+	}
+	asked, ended := make(chan question, 1), make(chan int, 1)
+	var first sync.Once
+	w, exit := watched(t, Wanted{Names: []string{"git"}, Judge: true}, short, func(w *Watch) To {
+		return To{Settled: func(uint64, Fate) {}, Ask: func(number uint64, e Execution) {
+			is := false
+			first.Do(func() { is = true })
+			if is {
+				asked <- question{number, e.Unread}
+			} else { // on a slow machine
+				w.Answer(number, Allow)
+			}
+		}}
+	}, self, "dead", t.TempDir())
+	go func() { ended <- exit() }()
+	select {
+	case code := <-ended:
+		if code == 77 {
+			t.Skip("skipped: no FUSE here, or not for this user")
+		}
+		t.Fatalf("exit code %d", code)
+	case q := <-asked: // a thread of ours hangs now
+		if q.unread != "it could not be read within a second" {
+			t.Errorf("unread: %q", q.unread)
+		}
+		_, other := watched(t, Wanted{Names: []string{"git"}, Judge: true}, defaultWaits, func(w *Watch) To {
+			return To{Settled: func(uint64, Fate) {}, Ask: func(number uint64, _ Execution) { w.Answer(number, Allow) }}
+		}, "/bin/sh", "-c", "/bin/true && /bin/true")
+		if code := other(); code != 0 {
+			t.Errorf("another tree: exit code %d", code)
+		}
+		w.Answer(q.number, Refuse)
+	}
+	if code := <-ended; code != 0 {
+		t.Errorf("exit code %d", code)
 	}
 }
 
