@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/execbus/execbus"
@@ -18,20 +17,19 @@ const (
 	trueLoop = `i=0; while [ $i -lt %d ]; do /bin/true; i=$((i+1)); done`
 	newLoop  = `i=0; while [ $i -lt %d ]; do /bin/true $i; i=$((i+1)); done`
 	busyLoop = `while :; do /bin/true; done`
-	goBuild  = `GOCACHE=$(mktemp -d) && export GOCACHE && go build %s; code=$?; rm -rf "$GOCACHE"; exit $code`
+	goBuild  = `GOCACHE=%s go build %s`
 	// A rule that names true, which the loops do not meet, and one that names nothing of what they execute.
 	namesTrue = `prefix_rule(["true", "--version"], decision="forbidden")`
 	namesCurl = `prefix_rule(["curl"], decision="forbidden")`
 )
 
 func executionRows() []row {
-	one, all := fmt.Sprintf(goBuild, "./ptyio"), fmt.Sprintf(goBuild, "./...")
 	return []row{
 		{name: "executed-named", about: "1,000 /bin/true in a shell's loop, which a rule names", metrics: ratio(1.35), open: executing(trueLoop, namesTrue)},
 		{name: "executed-new", about: "the same with a new argument each time, so that the host judges each", metrics: ratio(2), open: executing(newLoop, namesTrue)},
 		{name: "executed-other", about: "the loop, where no rule names what it executes", metrics: ratio(1.2), open: executing(trueLoop, namesCurl)},
-		{name: "executed-build", about: "go build of package ptyio from scratch, where no rule names a program of it", metrics: ratio(1.05), open: executing(one, namesCurl)},
-		{name: "executed-build-all", about: "go build of all packages of this repository from scratch", demand: long, metrics: ratio(1.05), open: executing(all, namesCurl)},
+		{name: "executed-build", about: "go build of package ptyio from scratch, where no rule names a program of it", metrics: ratio(1.05), open: building("./ptyio")},
+		{name: "executed-build-all", about: "go build of all packages of this repository from scratch", demand: long, metrics: ratio(1.05), open: building("./...")},
 		{name: "executed-beside", about: "executed-other beside a tree that executes all the time, seen and unseen", metrics: ratio(2), open: executedBeside},
 	}
 }
@@ -83,30 +81,40 @@ func toEnd(ctx context.Context, spawner ptyio.Spawner, l ptyio.Launch) error {
 	return nil
 }
 
-// executing compares a script in a session in which rules hold for what it executes with one in which they do not.
+// executing compares the loop of a shell in a session in which rules hold for what it executes with one in which they do not.
 func executing(script, rules string) opener {
 	return func(_ context.Context, s *scope) pair {
-		script := script
-		if strings.Contains(script, "%d") {
-			script = fmt.Sprintf(script, s.some(1000, 100))
-		}
-		file := filepath.Join(s.directory(), "it.rules")
-		must(os.WriteFile(file, []byte(rules), 0o600))
-		spawner := s.spawner(sandbox.Options{WithoutNamespaces: true})
-		runtime, _ := s.open(execbus.Options{Spawner: spawner, Rules: []execbus.RuleLayer{{Files: []string{file}, Trusted: true}}}, execbus.SessionOptions{})
-		run := func(mode messages.ExecutionMode) loop {
-			session := get(runtime.OpenSession(execbus.SessionOptions{Dir: repository(), LeastAssurance: messages.AssuranceConfined, Executions: mode,
-				Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}}))
-			return timed(func(ctx context.Context) error {
-				result, err := session.Run(ctx, messages.RunCommand{Argv: []string{"/bin/sh", "-c", script}})
-				if err == nil && result.ExitCode != 0 {
-					err = fmt.Errorf("the script ended with %s: %q", result.Status, result.Stderr)
-				}
-				return err
-			})
-		}
-		return pair{bare: run(messages.ExecutionsOff), ours: run(messages.ExecutionsEnforce)}
+		return s.executing(fmt.Sprintf(script, s.some(1000, 100)), rules, func() {})
 	}
+}
+
+// building does so with "go build" from an empty cache.
+func building(packages string) opener {
+	return func(_ context.Context, s *scope) pair {
+		cache := filepath.Join(s.directory(), "cache")
+		return s.executing(fmt.Sprintf(goBuild, cache, packages), namesCurl, func() { must(os.RemoveAll(cache)) })
+	}
+}
+
+// executing compares the two sessions with a script, and calls after when it has run.
+func (s *scope) executing(script, rules string, after func()) pair {
+	file := filepath.Join(s.directory(), "it.rules")
+	must(os.WriteFile(file, []byte(rules), 0o600))
+	spawner := s.spawner(sandbox.Options{WithoutNamespaces: true})
+	runtime, _ := s.open(execbus.Options{Spawner: spawner, Rules: []execbus.RuleLayer{{Files: []string{file}, Trusted: true}}}, execbus.SessionOptions{})
+	run := func(mode messages.ExecutionMode) loop {
+		session := get(runtime.OpenSession(execbus.SessionOptions{Dir: repository(), LeastAssurance: messages.AssuranceConfined, Executions: mode,
+			Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}}))
+		return timed(func(ctx context.Context) error {
+			result, err := session.Run(ctx, messages.RunCommand{Argv: []string{"/bin/sh", "-c", script}})
+			if err == nil && result.ExitCode != 0 {
+				err = fmt.Errorf("the script ended with %s: %q", result.Status, result.Stderr)
+			}
+			after()
+			return err
+		})
+	}
+	return pair{bare: run(messages.ExecutionsOff), ours: run(messages.ExecutionsEnforce)}
 }
 
 // repository is the directory of this one, if it is a parent of ours.
