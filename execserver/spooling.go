@@ -118,13 +118,14 @@ func (p *process) missed(ctx context.Context, after uint64, room *uint64) (*wire
 			}
 		}
 		from, none := p.past.chunksUpTo(after)+1, reads > 0 && len(found) == before
-		if none || from >= first || room != nil && len(found) > 0 {
+		much := size > maxMissed || len(found) > wire.RetainedChunks
+		if !much && (none || from >= first || room != nil && len(found) > 0) {
 			defer p.mu.Unlock()
 			result := p.pageAfter(found, after, room)
 			return &result, nil
 		}
 		p.mu.Unlock()
-		if size > maxMissed || len(found) > wire.RetainedChunks {
+		if much {
 			return nil, nil
 		}
 		var err error
