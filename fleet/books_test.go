@@ -158,6 +158,7 @@ func TestANodeFindsOutWhetherItHasASession(t *testing.T) {
 	if err != nil || now != h.place || now.State != StateHeld || now.Instance != "i" {
 		t.Errorf("the books have %+v, %v; the node has %+v", now, err, h.place)
 	}
+	go h.run()
 	h.abandon()
 	<-n.over
 }

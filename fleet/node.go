@@ -354,12 +354,13 @@ func (n *node) open(ctx context.Context, m *nats.Msg, o opening) {
 	lease := n.lease
 	go func() {
 		h, err := n.hold(ctx, o, lease)
+		n.opened <- opened{o.Session, h, lease} // before it takes calls: one of them may end it
 		if err != nil {
 			n.refuse(m, err)
-		} else {
-			n.reply(m, answer{})
+			return
 		}
-		n.opened <- opened{o.Session, h, lease}
+		go h.run()
+		n.reply(m, answer{})
 	}()
 }
 
@@ -377,7 +378,7 @@ func full(info NodeInfo, memory int64) string {
 }
 
 // hold takes a session: it has it when its compare-and-set in the books succeeds, and not before. It opens the session first, so that
-// an error of the options costs nothing.
+// an error of the options costs nothing. It takes calls when run does.
 func (n *node) hold(ctx context.Context, o opening, lease context.Context) (*held, error) {
 	place, err := n.read(ctx, o.Session)
 	if err != nil {
@@ -417,7 +418,6 @@ func (n *node) hold(ctx context.Context, o opening, lease context.Context) (*hel
 		return nil, failed("open session", err)
 	}
 	h.verified <- lease // in which the books have just been written
-	go h.run()
 	return h, nil
 }
 

@@ -157,6 +157,22 @@ func TestSessionsOfOneMomentSpread(t *testing.T) {
 	}
 }
 
+// A session that is closed as soon as it is there is none that its node has: else the node would not end.
+func TestASessionThatEndsAtOnceIsForgotten(t *testing.T) {
+	w := newWorld(t, Settings{Lease: time.Hour})
+	n := w.node(Node{ID: "n"})
+	nc, ctx := w.connect(), w.context()
+	for range 100 {
+		if err := w.open(nc, Placement{}).Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Drain(ctx, nc, "n"); err != nil {
+		t.Fatal(err)
+	}
+	n.stopped(t)
+}
+
 // A node has a session only if the books say so: not one that was given to another, nor one that somebody has, nor by an old entry.
 func TestANodeRefusesWhatItDidNotGet(t *testing.T) {
 	w := newWorld(t, Settings{})
