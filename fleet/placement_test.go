@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/record"
@@ -157,20 +159,33 @@ func TestSessionsOfOneMomentSpread(t *testing.T) {
 	}
 }
 
-// A session that is closed as soon as it is there is none that its node has: else the node would not end.
-func TestASessionThatEndsAtOnceIsForgotten(t *testing.T) {
-	w := newWorld(t, Settings{Lease: time.Hour})
-	n := w.node(Node{ID: "n"})
-	nc, ctx := w.connect(), w.context()
-	for range 100 {
-		if err := w.open(nc, Placement{}).Close(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := Drain(ctx, nc, "n"); err != nil {
+// A session takes no call before its node knows of it: one that was over by then would be the node's for ever.
+func TestANodeKnowsOfASessionBeforeItsFirstCall(t *testing.T) {
+	w := newWorld(t, Settings{Lease: shortLease})
+	m, ctx := w.node(Node{ID: "other"}), w.context()
+	f, err := join(ctx, w.connect())
+	if err != nil {
 		t.Fatal(err)
 	}
-	n.stopped(t)
+	place, err := f.change(ctx, Place{Session: "s", State: StatePlacing, Node: "n", Epoch: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{fleet: f, Node: Node{ID: "n", Slots: 1}, rt: m.rt, instance: "i", lease: ctx, leased: time.Now().Add(patience), held: map[messages.SessionID]*held{},
+		reserved: map[messages.SessionID]int64{}, opened: make(chan opened), over: make(chan messages.SessionID)}
+	closed := make(chan error, 1)
+	go func() { closed <- (&Session{f, place}).Close(ctx) }()
+	n.open(ctx, &nats.Msg{}, opening{Session: "s", Revision: place.revision})
+	select {
+	case <-n.over:
+		t.Fatal("the session is over, and the node does not know of it")
+	case <-time.After(shortLease / 2): // in which it would be
+	}
+	n.settle(<-n.opened)
+	n.forget(<-n.over)
+	if err := <-closed; err != nil || len(n.held) != 0 {
+		t.Errorf("%v; the node has %v", err, n.held)
+	}
 }
 
 // A node has a session only if the books say so: not one that was given to another, nor one that somebody has, nor by an old entry.
