@@ -302,3 +302,11 @@ func TestAQuestionOfAnEarlierEpochIsNotAsked(t *testing.T) {
 		t.Errorf("%+v, %v", open, err)
 	}
 }
+
+func TestManyNodesLookAtEachOtherAsOftenAsFew(t *testing.T) {
+	for nodes, want := range map[int]time.Duration{0: 10, 1: 10, 20: 10, 40: 20, 100: 50, 120: 60, 1000: 60} {
+		if got := pause(time.Minute, nodes); got != want*time.Second {
+			t.Errorf("%d: %v", nodes, got)
+		}
+	}
+}

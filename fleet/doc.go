@@ -87,8 +87,8 @@
 // That a fleet of one node notices its loss: there is nobody to give it up. It does so itself when it is started again; GiveUp does it before.
 //
 // That a node learns at once that a session of it was given up: it finds out when it stores the session's next event, with the first heartbeat
-// after a lease that ran out, or when it reads the books, which it does every ten sixths of Node.LostAfter, 100 s by default. Until then
-// the session's processes run. Nobody gives up a node that sends heartbeats again, so that the lease has to come back in that very moment.
+// after a lease that ran out, or when it reads the books, which it does every ten sixths of Node.LostAfter, 100 s by default, and up to
+// ten times Node.LostAfter in a fleet of over 120 nodes. Until then the session's processes run. Nobody gives up a node that sends heartbeats again, so that the lease has to come back in that very moment.
 //
 // That the books can be tidied by clocks that differ: keep those of all members within a few seconds of each other.
 //

@@ -195,12 +195,15 @@ func (n *node) monitor(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
-			wait = n.LostAfter / 6
 		}
 		infos, err := valuesOf(ctx, n.nodes, nodeOf)
+		wait = pause(n.LostAfter, len(infos))
 		if err != nil { // while this node sees nothing it judges nobody
 			clear(absent)
 			continue
+		}
+		if round == 0 {
+			wait = rand.N(wait)
 		}
 		present := map[string]bool{n.instance: true}
 		for _, info := range infos {
@@ -228,6 +231,12 @@ func (n *node) monitor(ctx context.Context) {
 			n.judge(ctx, known, absent)
 		}
 	}
+}
+
+// pause is how long a node waits between two looks at the list of nodes: a sixth of lostAfter while there are at most 20, and so much longer
+// among more that they look as often as 20 do, all taken together. Nobody waits longer than lostAfter.
+func pause(lostAfter time.Duration, nodes int) time.Duration {
+	return min(lostAfter/6*time.Duration(max(nodes, 20))/20, lostAfter)
 }
 
 // judge reads the books. Books are read seldom, because there may be many sessions.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"time"
@@ -237,8 +238,8 @@ func (n *node) serve(ctx context.Context) error {
 	if n.Ready != nil {
 		n.Ready()
 	}
-	ticks := time.NewTicker(n.fleet.lease / 5)
-	defer ticks.Stop()
+	beat := time.NewTimer(rand.N(n.fleet.lease / 5)) // nodes that were started at the same moment send theirs at different ones
+	defer beat.Stop()
 	beating := false
 	for {
 		select {
@@ -250,7 +251,8 @@ func (n *node) serve(ctx context.Context) error {
 			n.forget(id)
 		case id := <-n.superseded:
 			n.verify(n.held[id])
-		case <-ticks.C:
+		case <-beat.C:
+			beat.Reset(n.fleet.lease / 5)
 			if n.expired() {
 				n.expire()
 			}

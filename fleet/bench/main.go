@@ -15,8 +15,8 @@
 // flood: a command prints on a terminal in raw mode as fast as it can, and a reader follows it from the first byte on. What a reader did not get
 // is in a gap and does not count. flood-pipe is the same on a pipe, for information.
 //
-// placement: fleet.Open on one of 100 nodes, which send heartbeats and take sessions as others do, but share a runtime. The time is that of
-// Open; the session is closed behind it. One connection places them, so that it has read the nodes before, which it does again each second;
+// placement: fleet.Open on one of 100 nodes, which send heartbeats and take sessions as others do, but share a runtime. It begins ten
+// seconds after their start, when all have looked at the others for the first time. The time is that of Open; the session is closed behind it. One connection places them, so that it has read the nodes before, which it does again each second;
 // "first" is the median of new connections, which have looked up nothing yet.
 //
 // books: sessions without processes are opened on three nodes, half of them and then the other half. "memory" is what one session adds to the

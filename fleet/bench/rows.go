@@ -20,7 +20,7 @@ var rows = []row{
 	{"exec", "/bin/true, to its end", execs},
 	{"flood", "output on a terminal, followed", floods(true)},
 	{"flood-pipe", "output on a pipe, followed", floods(false)},
-	{"placement", "opening a session on one of 100 nodes", placement},
+	{"placement", "opening a session on one of 100 nodes, ten seconds after their start", placement},
 	{"books", "10,000 sessions on the books of three nodes", books},
 }
 
@@ -218,6 +218,11 @@ func placement(ctx context.Context, b *bench) (figures []figure, err error) {
 	defer func() { err = errors.Join(err, w.close()) }()
 	if err != nil {
 		return nil, err
+	}
+	select {
+	case <-time.After(time.Duration(b.some(int(fleet.DefaultLostAfter/6), 0))): // until all have looked at the others once, as they do after their start
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	open := func(nc *nats.Conn) (float64, error) {
 		began := time.Now()
