@@ -51,13 +51,12 @@ func (in *input) kind(fd int) messages.InputKind {
 // and the stricter kind counts. A terminal shows a line or not when it handles it, which is a little after the write, or much later if the
 // program has not read what came before. Of what it has not handled nobody knows.
 func (in *input) writeMarked(fd int, p []byte) (n int, kind messages.InputKind, err error) {
-	before := in.kind(fd)
-	if before != messages.InputLine {
+	before, handled := in.kind(fd), false
+	if before == messages.InputLine {
+		n, handled, err = writeLines(fd, p, in.onTheWay)
+	} else {
 		n, err = syscall.Write(fd, p)
-		in.onTheWay += max(n, 0)
-		return n, messages.StricterInput(before, in.kind(fd)), err
 	}
-	n, handled, err := writeLines(fd, p, in.onTheWay)
 	if in.onTheWay += max(n, 0); handled {
 		in.onTheWay = 0
 	}
