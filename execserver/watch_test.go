@@ -31,7 +31,7 @@ func TestPeopleSeeWhatRuns(t *testing.T) {
 	params := shell("a", "echo first; read line; echo $line")
 	params.TTY, params.Size = true, &wire.Size{Rows: 10, Cols: 40}
 	c.start(params)
-	c.says("a", "first")
+	c.says("a", "first\r\n") // all of it, whose length counts below
 	session := watched(t, s)
 	if session.ID() == "" || strings.Contains(id, string(session.ID())) {
 		t.Errorf("people are told the id by which the session can be taken: %s of %s", session.ID(), id)

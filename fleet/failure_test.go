@@ -233,6 +233,10 @@ func TestALostNodeEndsWhatItHad(t *testing.T) {
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(event.(messages.OutputDelta).Bytes)))
 		break
 	}
+	until(t, "the output is stored", func() bool { // a reader may have it before
+		_, err := s.fleet.output.GetLastMsgForSubject(ctx, outputSubject(s.ID(), result.Process))
+		return err == nil
+	})
 	l.hold()
 	if _, err := s.List(ctx); !errors.Is(err, messages.ErrNodeLost) || !strings.Contains(err.Error(), "lost") {
 		t.Errorf("a call to a lost session: %v", err)
@@ -378,9 +382,13 @@ func TestTheServerMayBeRestarted(t *testing.T) {
 		_, err := s.Write(ctx, messages.WriteStdin{Process: result.Process, Bytes: []byte("after\n"), UntilTaken: true})
 		restarted <- err
 	}()
-	if w.server, err = embedded.Start(embedded.Options{Dir: w.dir, Listen: address, Token: "secret"}); err != nil {
-		t.Fatal(err)
-	}
+	until(t, "the server is back at its address", func() bool { // of which another program may have the port for a moment
+		server, err := embedded.Start(embedded.Options{Dir: w.dir, Listen: address, Token: "secret"})
+		if err == nil {
+			w.server = server
+		}
+		return err == nil
+	})
 	if err := <-restarted; err != nil {
 		t.Fatal(err)
 	}

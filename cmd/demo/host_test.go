@@ -164,7 +164,7 @@ func TestNothingIsLostOrShownTwice(t *testing.T) {
 	s := sit(t)
 	second, third := newGate(t), newGate(t)
 	s.send("echo o''ne; " + second.wait() + "; echo t''wo; printf thr; " + third.wait() + "; echo ee; read x; echo \"four <$x>\"\r")
-	s.expect(`(?m)^one$`)
+	s.expect(`(?m)^one\n`) // with its end, which would be counted below
 	s.send("\x1a")
 	id := s.expect(toBack)[1]
 	s.send("echo an''other\r")
@@ -195,7 +195,7 @@ func TestACommandThatEndsInTheBackground(t *testing.T) {
 	s := sit(t)
 	begin := newGate(t)
 	s.send("echo be''gun; " + begin.wait() + "; seq 1 300000; exit 7\r")
-	s.expect(`(?m)^begun$`)
+	s.expect(`(?m)^begun\n`) // with its end, which would be counted below
 	s.send("\x1a")
 	id := s.expect(toBack)[1]
 	begin.open()
@@ -373,7 +373,7 @@ func TestLifelineIsNotForCommands(t *testing.T) {
 	t.Parallel()
 	s := sit(t)
 	s.send("echo \"<$" + lifelineVariable + ">\" $(ls /dev/fd/ | wc -l)\r")
-	if got := s.expect(`(?m)^<(.*)> *(\d+)`); got[1] != "" || len(got[2]) != 1 || got[2] > "4" {
+	if got := s.expect(`(?m)^<(.*)> *(\d+)\n`); got[1] != "" || len(got[2]) != 1 || got[2] > "4" {
 		t.Errorf("a command has the lifeline %q and %s descriptors", got[1], got[2])
 	}
 	s.expect(ended)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/execbus/execbus/tests/expect"
 )
 
 // The window of a server shows what its clients run. Its links are on standard error, because standard output is the protocol's.
@@ -31,7 +33,14 @@ func TestAServerHasAWindow(t *testing.T) {
 			flags := map[string][]string{"mcp": {"--no-login-shell", "--sandbox", "danger-full-access", "--no-keep-output"}, "serve": {"--listen", "stdio"}}[command]
 			r := launch(t, append(append([]string{command}, flags...), "--window", "127.0.0.1:0", "--window-viewers")...)
 			start(r)
-			links := regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?token=\w+`).FindAllString(r.errors.String(), -1)
+			var links []string
+			expect.Eventually(t, "the links are there", func() bool { // standard error is read by itself, and may be behind the answers
+				links = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?token=\w+\n`).FindAllString(r.errors.String(), -1)
+				return len(links) >= 2
+			})
+			for i, link := range links {
+				links[i] = strings.TrimSpace(link)
+			}
 			if len(links) != 2 {
 				t.Fatalf("%q", r.errors.String())
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 // patience bounds the wait for what must happen, on a machine that is busy with other things.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // said is a stream that a test looks at while the program writes.
 type said struct {
