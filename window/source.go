@@ -7,12 +7,10 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// Source is what a window shows if it is no runtime. Its methods are safe for concurrent use.
-type Source interface {
+// Source is what a window shows if it is no runtime, such as an *execserver.Server. Its methods are safe for concurrent use.
+type Source[S Session] interface {
 	// Sessions are those that are open now.
-	Sessions() []Session
-	// Session is one of them; nil if there is none of that name.
-	Session(messages.SessionID) Session
+	Sessions() []S
 	// Follow calls changed when a session or a process has begun, ended or changed, until ctx ends. changed returns at once.
 	Follow(ctx context.Context, changed func())
 }
@@ -36,13 +34,41 @@ type Session interface {
 	Terminate(context.Context, messages.Terminate) (*messages.EndRecord, error)
 }
 
+// source is a Source, or a runtime.
+type source interface {
+	Source[Session]
+	// Session is one of the sessions; nil if there is none of that name.
+	Session(messages.SessionID) Session
+}
+
+// served makes a source of a Source, whose sessions have a type of their own.
+type served[S Session] struct{ Source[S] }
+
+// Sessions implements source.
+func (s served[S]) Sessions() (open []Session) {
+	for _, one := range s.Source.Sessions() {
+		open = append(open, one)
+	}
+	return open
+}
+
+// Session implements source.
+func (s served[S]) Session(id messages.SessionID) Session {
+	for _, one := range s.Sessions() {
+		if one.ID() == id {
+			return one
+		}
+	}
+	return nil
+}
+
 // hosted is a runtime as a source.
 type hosted struct {
 	*execbus.Runtime
 	events *timeline // gets what happens
 }
 
-// Sessions implements Source.
+// Sessions implements source.
 func (h hosted) Sessions() (open []Session) {
 	for _, s := range h.Runtime.Sessions() {
 		open = append(open, hostedSession{s})
@@ -50,7 +76,7 @@ func (h hosted) Sessions() (open []Session) {
 	return open
 }
 
-// Session implements Source.
+// Session implements source.
 func (h hosted) Session(id messages.SessionID) Session {
 	if s := h.Runtime.Session(id); s != nil {
 		return hostedSession{s}
@@ -58,7 +84,7 @@ func (h hosted) Session(id messages.SessionID) Session {
 	return nil
 }
 
-// Follow implements Source.
+// Follow implements source.
 func (h hosted) Follow(ctx context.Context, changed func()) { h.events.follow(ctx, h.Runtime, changed) }
 
 // hostedSession is a session of a runtime.

@@ -22,25 +22,6 @@ import (
 	"github.com/execbus/execbus/window"
 )
 
-// serving is an exec-server as a source.
-type serving struct{ *execserver.Server }
-
-func (s serving) Sessions() (open []window.Session) {
-	for _, one := range s.Server.Sessions() {
-		open = append(open, one)
-	}
-	return open
-}
-
-func (s serving) Session(id messages.SessionID) window.Session {
-	for _, one := range s.Sessions() {
-		if one.ID() == id {
-			return one
-		}
-	}
-	return nil
-}
-
 // remote is a client of an exec-server, message by message.
 type remote struct {
 	t    *testing.T
@@ -103,7 +84,7 @@ func newServed(t *testing.T, options execserver.Options) (*stage, *remote) {
 			r.told <- lines.Text()
 		}
 	}()
-	w := window.Of(serving{server}, window.Options{})
+	w := window.Of(server, window.Options{})
 	s := &stage{t, nil, w, httptest.NewServer(w)}
 	t.Cleanup(func() {
 		w.Close()
@@ -314,7 +295,7 @@ func TestAScreenOfAServersProcessAnswers(t *testing.T) {
 		hello  map[string]any
 	}{
 		{"4", func() (*window.Window, error) { return window.New(far, window.Options{}) }, map[string]any{"seat": "a", "session": session.ID(), "process": process.ID()}},
-		{"5", func() (*window.Window, error) { return window.Of(serving{server}, window.Options{}), nil }, map[string]any{"seat": "a", "session": "client-1", "process": 1000}},
+		{"5", func() (*window.Window, error) { return window.Of(server, window.Options{}), nil }, map[string]any{"seat": "a", "session": "client-1", "process": 1000}},
 	} {
 		w, err := seen.window()
 		if err != nil {
@@ -334,21 +315,21 @@ func TestAScreenOfAServersProcessAnswers(t *testing.T) {
 	}
 }
 
-// only is a source with one session.
-type only struct{ session window.Session }
+// open is a source of sessions that are never closed.
+type open []printed
 
-func (o only) Sessions() []window.Session                { return []window.Session{o.session} }
-func (o only) Session(messages.SessionID) window.Session { return o.session }
-func (only) Follow(context.Context, func())              {}
+func (o open) Sessions() []printed          { return o }
+func (open) Follow(context.Context, func()) {}
 
 // printed is a session with a process that has printed something.
 type printed struct {
 	window.Session
+	id    messages.SessionID
 	text  string
 	sizes messages.TerminalSizes
 }
 
-func (printed) ID() messages.SessionID                                      { return "s" }
+func (p printed) ID() messages.SessionID                                    { return p.id }
 func (printed) List(context.Context) (messages.Processes, error)            { return nil, nil }
 func (printed) Records(context.Context) (messages.Processes, error)         { return nil, nil }
 func (printed) WatchTerminal(context.Context, messages.WatchTerminal) error { return nil }
@@ -369,8 +350,8 @@ func (p printed) Read(_ context.Context, m messages.ReadOutput) (*messages.Outpu
 // read at once.
 func TestAScreenIsResizedWhereItsTerminalWas(t *testing.T) {
 	const small, large = "\x1b[9;99Hin the corner", "\x1b[9;99Hfar away"
-	p := printed{text: small + large, sizes: messages.TerminalSizes{{Size: messages.Size{Rows: 4, Cols: 20}}, {Offset: int64(len(small)), Size: messages.Size{Rows: 10, Cols: 120}}}}
-	w := window.Of(only{p}, window.Options{})
+	p := printed{id: "s", text: small + large, sizes: messages.TerminalSizes{{Size: messages.Size{Rows: 4, Cols: 20}}, {Offset: int64(len(small)), Size: messages.Size{Rows: 10, Cols: 120}}}}
+	w := window.Of(open{p}, window.Options{})
 	s := &stage{t, nil, w, httptest.NewServer(w)}
 	t.Cleanup(func() {
 		w.Close()
@@ -384,5 +365,25 @@ func TestAScreenIsResizedWhereItsTerminalWas(t *testing.T) {
 	rows := strings.Split(page.screen(), "\n")
 	if page.last["rows"] != 10.0 || page.last["cols"] != 120.0 || !strings.HasSuffix(rows[8], strings.Repeat(" ", 90)+"far away") {
 		t.Errorf("%v\n%s", page.last, page.screen())
+	}
+}
+
+// Each page has the process of its own session, and there is none of a session that is not open.
+func TestAPageIsOfItsSession(t *testing.T) {
+	sizes := messages.TerminalSizes{{Size: messages.Size{Rows: 4, Cols: 20}}}
+	w := window.Of(open{{id: "a", text: "of a", sizes: sizes}, {id: "b", text: "of b", sizes: sizes}}, window.Options{})
+	s := &stage{t, nil, w, httptest.NewServer(w)}
+	t.Cleanup(func() {
+		w.Close()
+		s.server.Close()
+	})
+	b := s.enter(w.Link(s.server.URL))
+	for _, id := range []string{"a", "b"} {
+		if status, body, _ := b.get("p/" + id + "/1/output?view=raw"); status != 200 || body != "of "+id {
+			t.Errorf("session %s: %d, %q", id, status, body)
+		}
+	}
+	if status, body, _ := b.get("p/c/1"); status != 404 || !strings.Contains(body, "there was none of that name") {
+		t.Errorf("no session: %d, %q", status, body)
 	}
 }

@@ -28,7 +28,7 @@ type Options struct {
 
 // Window is the page of a runtime, or of another Source. It is an http.Handler for a server of its own: its pages begin at "/". Its methods are safe for concurrent use.
 type Window struct {
-	source   Source
+	source   source
 	access   *access
 	events   *timeline
 	sampler  *sampler
@@ -58,11 +58,11 @@ func New(rt *execbus.Runtime, options Options) (*Window, error) {
 
 // Of makes the window of a source that is no runtime. It has no questions, approvals, time lines, keyboards, executions and
 // recordings. Somebody must Close it, at the latest when the source ends.
-func Of(source Source, options Options) *Window {
-	return newWindow(source, newTimeline(), options)
+func Of[S Session](source Source[S], options Options) *Window {
+	return newWindow(served[S]{source}, newTimeline(), options)
 }
 
-func newWindow(source Source, events *timeline, options Options) *Window {
+func newWindow(source source, events *timeline, options Options) *Window {
 	w := &Window{source: source, access: newAccess(options), insecure: options.Insecure, pings: pingPause, pongs: sendTime, seats: map[seatKey]*seat{}, feeds: map[key]*feed{},
 		events: events}
 	w.ctx, w.close = context.WithCancel(context.Background())

@@ -114,7 +114,7 @@ func (c *config) serveWith(ctx context.Context, spawner ptyio.Spawner, std strea
 		return err
 	}
 	defer server.Close()
-	closing, err := c.openWindow(func(o window.Options) (*window.Window, error) { return window.Of(serving{server}, o), nil }, std)
+	closing, err := c.openWindow(func(o window.Options) (*window.Window, error) { return window.Of(server, o), nil }, std)
 	if err != nil {
 		return err
 	}

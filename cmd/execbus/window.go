@@ -4,8 +4,6 @@ import (
 	"crypto/tls"
 	"fmt"
 
-	"github.com/execbus/execbus/execserver"
-	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/window"
 )
 
@@ -47,25 +45,4 @@ func (c *config) misusedWindow() string {
 		return "--window-cert and --window-key go together"
 	}
 	return ""
-}
-
-// serving is what a server runs, as a window shows it.
-type serving struct{ *execserver.Server }
-
-// Sessions implements window.Source.
-func (s serving) Sessions() (open []window.Session) {
-	for _, one := range s.Server.Sessions() {
-		open = append(open, one)
-	}
-	return open
-}
-
-// Session implements window.Source.
-func (s serving) Session(id messages.SessionID) window.Session {
-	for _, one := range s.Sessions() {
-		if one.ID() == id {
-			return one
-		}
-	}
-	return nil
 }

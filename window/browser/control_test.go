@@ -117,25 +117,6 @@ func TestConnectionsAreSeen(t *testing.T) {
 	p.picture("connections")
 }
 
-// serving is an exec-server as a source.
-type serving struct{ *execserver.Server }
-
-func (s serving) Sessions() (open []window.Session) {
-	for _, one := range s.Server.Sessions() {
-		open = append(open, one)
-	}
-	return open
-}
-
-func (s serving) Session(id messages.SessionID) window.Session {
-	for _, one := range s.Sessions() {
-		if one.ID() == id {
-			return one
-		}
-	}
-	return nil
-}
-
 // The window of an exec-server, whose client is a runtime, has the same pages, and the same faults in none of them.
 func TestAnExecServerIsSeen(t *testing.T) {
 	s := newStage(t, execbus.SessionOptions{})
@@ -159,7 +140,7 @@ func TestAnExecServerIsSeen(t *testing.T) {
 	if s.session, err = far.OpenSession(execbus.SessionOptions{Dir: s.dir}); err != nil {
 		t.Fatal(err)
 	}
-	w := window.Of(serving{server}, window.Options{})
+	w := window.Of(server, window.Options{})
 	site := httptest.NewServer(w)
 	t.Cleanup(func() {
 		w.Close()
