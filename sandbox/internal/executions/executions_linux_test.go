@@ -136,9 +136,9 @@ func watched(t *testing.T, wanted Wanted, waits waits, to func(*Watch) To, argv 
 }
 
 func TestAnExecutionWaitsForItsJudgeUntilItIsLateUnlessItIsHeld(t *testing.T) {
-	for _, held := range []bool{false, true} {
-		settled := make(chan Fate, 2)
-		short := waits{read: time.Minute, judge: 50 * time.Millisecond, look: 10 * time.Millisecond}
+	short := waits{read: time.Minute, judge: 50 * time.Millisecond, look: 10 * time.Millisecond}
+	run := func(held bool) (code int, settled chan Fate) {
+		settled = make(chan Fate, 2)
 		_, exit := watched(t, Wanted{Names: []string{"true"}, Judge: true}, short, func(w *Watch) To {
 			return To{
 				Ask: func(number uint64, e Execution) {
@@ -156,13 +156,22 @@ func TestAnExecutionWaitsForItsJudgeUntilItIsLateUnlessItIsHeld(t *testing.T) {
 				},
 			}
 		}, "/bin/sh", "-c", "/bin/true")
-		code := exit()
-		want, exits := Late, 126
-		if held {
-			want, exits = Passed, 0
+		return exit(), settled
+	}
+	if code, settled := run(false); code != 126 || len(settled) != 1 || <-settled != Late {
+		t.Errorf("exit code %d, settled %d times", code, len(settled))
+	}
+	for tries := 1; ; tries++ {
+		code, settled := run(true)
+		if n := len(settled); n != 1 {
+			t.Fatalf("held: exit code %d, settled %d times", code, n)
 		}
-		if code != exits || len(settled) != 1 || <-settled != want {
-			t.Errorf("held %v: exit code %d, settled %d times", held, code, len(settled))
+		fate := <-settled
+		if fate == Passed && code == 0 {
+			return
+		}
+		if fate != Late || tries == 20 { // on a busy machine the judge may be late with its word that it will answer later
+			t.Fatalf("held: exit code %d, settled as %v in try %d", code, fate, tries)
 		}
 	}
 }
