@@ -66,7 +66,7 @@ func testOverAtOnce(t *testing.T, early bool, output string, tty bool) {
 	if got := fmt.Sprint(events.others); got != "[ptyio.Closed ptyio.Drained ptyio.Exited ptyio.Spawned ptyio.TreeEnded]" || events.first != "ptyio.Spawned" {
 		t.Errorf("events %s, the first %s", got, events.first)
 	}
-	if now := countDescriptors(t); now != before {
+	if now := countDescriptors(t); now > before { // an earlier test's may have been closed meanwhile
 		t.Errorf("%d descriptors more", now-before)
 	}
 	child.Write([]byte("x"), time.Time{}, func(_ Taken, err error) {

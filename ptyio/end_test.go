@@ -271,8 +271,7 @@ func TestThePollerWatchesOnlyWhatIsWaitedFor(t *testing.T) {
 	if got := readString(t, ours); got != "here" || !ours.offPoller() {
 		t.Errorf("%q was read, watched %v", got, !ours.offPoller())
 	}
-	time.AfterFunc(lookAgain, func() { _, _ = theirs.WriteString("late") })
-	if got := readString(t, ours); got != "late" || ours.offPoller() {
+	if got := readString(t, ours, func() { _, _ = theirs.WriteString("late") }); got != "late" || ours.offPoller() {
 		t.Errorf("%q was read, watched %v", got, !ours.offPoller())
 	}
 }

@@ -135,8 +135,7 @@ func TestATerminalThatThePollerRefusesIsUsedWithoutIt(t *testing.T) {
 	ours, theirs := rawTerminal(t)
 	allow := refuse(t)
 	_, _ = ours.leave()
-	time.AfterFunc(2*lookAgain, func() { _, _ = theirs.WriteString("late") })
-	if got := readString(t, ours); got != "late" || !ours.blind {
+	if got := readString(t, ours, func() { _, _ = theirs.WriteString("late") }); got != "late" || !ours.blind {
 		t.Errorf("%q was read, refused %v", got, ours.blind)
 	}
 	_ = ours.SetReadDeadline(time.Now().Add(lookAgain))

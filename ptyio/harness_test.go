@@ -24,7 +24,7 @@ import (
 )
 
 // patience bounds every wait. Only a failure reaches it.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // newSpawner makes a spawner of a name.
 func newSpawner(t *testing.T, name string) ptyio.Spawner {

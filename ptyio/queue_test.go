@@ -67,8 +67,14 @@ type fakeStarter func(context.Context, Start) (Leader, error)
 
 func (f fakeStarter) Start(ctx context.Context, start Start) (Leader, error) { return f(ctx, start) }
 
+// countDescriptors counts those of this process, with the two that Go's poller opens for its first file, which stay.
 func countDescriptors(t *testing.T) int {
 	t.Helper()
+	first, other, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = first.Close(), other.Close()
 	entries, err := os.ReadDir("/dev/fd")
 	if err != nil {
 		t.Fatal(err)
@@ -92,8 +98,8 @@ func TestALeaderThatCameToLifeTooLateReportsToNobody(t *testing.T) {
 		late.Exited(messages.StatusExited(0), nil)
 		late.Background(1)
 		late.TreeEnded(messages.TreeReport{})
-		if events.Load() != 0 || countDescriptors(t) != before {
-			t.Errorf("%d events, %d descriptors more", events.Load(), countDescriptors(t)-before)
+		if now := countDescriptors(t); events.Load() != 0 || now > before { // an earlier test's may have been closed meanwhile
+			t.Errorf("%d events, %d descriptors more", events.Load(), now-before)
 		}
 	}
 }
