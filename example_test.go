@@ -154,7 +154,7 @@ func ExampleSession_Run() {
 	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	script := "echo to stdout; echo to stderr >&2; sleep 1000"
-	command := messages.RunCommand{Argv: []string{"bash", "-c", script}, Timeout: new(500 * time.Millisecond)}
+	command := messages.RunCommand{Argv: []string{"bash", "-c", script}, Timeout: new(2 * time.Second)}
 	result := messages.NormalizeRun(session.Run(context.Background(), command))
 	fmt.Printf("%d, timed out: %v\n%s", result.ExitCode, result.TimedOut, result.Aggregated)
 	// Output:
@@ -185,10 +185,13 @@ func ExampleSession_Poll() {
 	session, shut := open(execbus.SessionOptions{Dir: "/", DeterministicIDs: true})
 	defer shut()
 	ctx := context.Background()
-	command := messages.ExecCommand{Argv: []string{"bash", "-c", "sleep 0.5; echo done"}, Yield: new(messages.MinYield)}
+	command := messages.ExecCommand{Argv: []string{"bash", "-c", "read line; echo done"}, OpenStdin: true, Yield: new(messages.MinYield)}
 	result := must(session.Exec(ctx, command))
 	fmt.Printf("%d is running: %v\n", result.Process, result.Running)
 
+	if err := session.CloseStdin(ctx, messages.CloseStdin{Process: result.Process}); err != nil {
+		fmt.Println(err)
+	}
 	result = must(session.Poll(ctx, messages.Poll{Process: result.Process, NoTimeout: true}))
 	fmt.Printf("%s: %s", result.Status, result.OutputText())
 

@@ -222,13 +222,13 @@ func sharedMemory() []attack {
 			s.Cleanup(func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
 		}, act: func(p places) error { _, err := unix.SysvShmAttach(p.Shared, 0, 0); return err }},
 		{name: "shared: a file of everybody", act: func(p places) error {
-			return os.WriteFile("/dev/shm/execbus-attack", nil, 0o644)
-		}, won: func(*scene) bool { return os.Remove("/dev/shm/execbus-attack") == nil }},
-		{name: "shared: a queue of everybody", act: func(places) error {
-			name, _ := unix.BytePtrFromString("execbus-attack")
+			return os.WriteFile("/dev/shm/"+p.name(), nil, 0o644)
+		}, won: func(s *scene) bool { return os.Remove("/dev/shm/"+s.name()) == nil }},
+		{name: "shared: a queue of everybody", act: func(p places) error {
+			name, _ := unix.BytePtrFromString(p.name())
 			return call(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(name)), unix.O_CREAT|unix.O_RDWR, 0o600, 0)
-		}, won: func(*scene) bool {
-			name, _ := unix.BytePtrFromString("execbus-attack")
+		}, won: func(s *scene) bool {
+			name, _ := unix.BytePtrFromString(s.name())
 			return call(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(name))) == nil
 		}},
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"testing"
@@ -55,6 +56,9 @@ type places struct {
 	Queue     string // a POSIX message queue
 	Inner     bool   // the attempt is in namespaces of its own
 }
+
+// name is for what everybody sees. The attacks without namespaces run meanwhile, and make theirs.
+func (p places) name() string { return filepath.Base(filepath.Dir(p.Out)) }
 
 // attempt makes an attempt and reports how it went. It does not return.
 func attempt(name, where string) {

@@ -78,14 +78,14 @@ func rootDoors() []attack {
 		attack{name: "root: join a group", who: onlyRoot, act: func(places) error {
 			return unix.Setgroups([]int{4711})
 		}},
-		attack{name: "root: a control group", who: onlyRoot, act: func(places) error {
+		attack{name: "root: a control group", who: onlyRoot, act: func(p places) error {
 			dir := controlGroups()
 			if dir == "" {
 				return fmt.Errorf("there are no control groups")
 			}
-			err := os.Mkdir(dir+"/execbus-attack", 0o755)
+			err := os.Mkdir(dir+"/"+p.name(), 0o755)
 			return err
-		}, won: func(*scene) bool { dir := controlGroups(); return dir != "" && os.Remove(dir+"/execbus-attack") == nil }},
+		}, won: func(s *scene) bool { dir := controlGroups(); return dir != "" && os.Remove(dir+"/"+s.name()) == nil }},
 		attack{name: "root: leave the control group", who: onlyRoot, unsafe: true, act: func(places) error {
 			return os.WriteFile(controlGroups()+"/cgroup.procs", []byte("0"), 0)
 		}},
