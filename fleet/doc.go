@@ -11,14 +11,15 @@
 //		return err // it names each node, and why that does not take it
 //	}
 //	defer session.Close(ctx)
-//	result, err := session.Exec(ctx, messages.ExecCommand{Script: "make test"})
-//	for event, err := range fleet.Follow(ctx, nc, session.ID(), result.Process, 0) {
+//	process, err := session.Start(ctx, messages.ExecCommand{Script: "make test"})
+//	...
+//	for event, err := range fleet.Follow(ctx, nc, session.ID(), process, 0) {
 //		...
 //	}
 //
-// Somebody calls Setup once for each account. A [Session] has the methods of execbus.SessionCalls, as *execbus.Session has; what makes no
-// sense across machines is not among them. The program execbus-fleet does all of this on the command line; package embedded is a server
-// for one machine. Use none of it where one machine is enough: a call costs a round trip more, and a NATS server has to be kept.
+// Somebody calls Setup once for each account. A [Session] has Start and the methods of execbus.SessionCalls, as *execbus.Session has; what
+// makes no sense across machines is not among them. The program execbus-fleet does all of this on the command line; package embedded is a
+// server for one machine. Use none of it where one machine is enough: a call costs a round trip more, and a NATS server has to be kept.
 //
 // # Where a session is
 //
@@ -48,8 +49,9 @@
 //
 // The node's log, or its spool, is the truth. The server keeps output for 10 minutes as a cache: of a process the newest 256 messages of at
 // most 64 KiB, of all sessions together Settings.CacheBytes. Follow reads from any offset: from the server, else from the node, and what
-// neither has is a messages.Gap with its range. A process never waits for the server: the node has 4 MiB of output in memory for each session
-// that is not sent, and drops the oldest, which is then read from its log.
+// neither has is a messages.Gap with its range. A reader that keeps up is sent output as it comes and asks for nothing; 256 messages may wait
+// for a slow one, which then asks the server again. A process never waits for the server: the node has 4 MiB of output in memory for each
+// session that is not sent, and drops the oldest, which is then read from its log.
 //
 // Events are stored in their order, and none is lost while the server keeps them: for Settings.Retention. Events gives a session's whole
 // history, also to a reader that comes late. The first event of a process is stored at once; others wait up to 5 ms, so that those of a short

@@ -80,6 +80,40 @@ func TestAFloodIsGivenOnceOrIsInAGap(t *testing.T) {
 	}
 }
 
+// A start is answered when the program runs, and not after the time that an exec would wait. Its first event is stored then.
+func TestAStartWaitsForNothing(t *testing.T) {
+	w := newWorld(t, Settings{})
+	w.node(Node{ID: "n"})
+	nc, ctx := w.connect(), w.context()
+	s := w.open(nc, Placement{})
+	command := messages.ExecCommand{Argv: []string{"/bin/sh", "-c", "echo ready; read -r l; echo got $l; exit 3"}, OpenStdin: true, Yield: new(24 * time.Hour)}
+	process, err := s.Start(WithKey(ctx, "k"), command)
+	if err != nil || process == 0 {
+		t.Fatal(process, err)
+	}
+	if first, err := s.fleet.events.GetMsg(ctx, 1); err != nil || !strings.Contains(string(first.Data), fmt.Sprintf(`"process":%d,`, process)) {
+		t.Errorf("stored is %v, %v", first, err)
+	}
+	if again, err := s.Start(WithKey(ctx, "k"), command); again != process || err != nil {
+		t.Errorf("started again: %v, %v", again, err)
+	}
+	if _, err := s.Write(ctx, messages.WriteStdin{Process: process, Bytes: []byte("one\n"), NoWait: true}); err != nil {
+		t.Fatal(err)
+	}
+	if output, gaps := followed(t, ctx, nc, s, process, 0); string(output) != "ready\ngot one\n" || gaps != nil {
+		t.Errorf("%q, %v", output, gaps)
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if ends := endsOf(t, eventsOf(t, ctx, nc, s.ID())); len(ends) != 1 || ends[process].Status != messages.StatusExited(3) {
+		t.Errorf("%+v", ends)
+	}
+	if _, err := w.open(nc, Placement{}).Start(ctx, messages.ExecCommand{Argv: []string{t.TempDir() + "/none"}}); !errors.Is(err, messages.ErrNoSuchProgram) {
+		t.Error(err)
+	}
+}
+
 // A reader that is there from the start gets output as it comes, and input reaches the process.
 func TestATerminalIsFollowedWhileItRuns(t *testing.T) {
 	w := newWorld(t, Settings{})

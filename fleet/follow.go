@@ -17,7 +17,7 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// A message wakes a reader, perhaps before the server has stored it: the reader looks soon, and each time it takes twice as long, up to
+// An event wakes a reader, perhaps before the server has stored it: the reader looks soon, and each time it takes twice as long, up to
 // idleMost. After idle it also asks the node, because a message may be lost.
 const (
 	soon     = 2 * time.Millisecond
@@ -212,6 +212,10 @@ type follower struct {
 	total   int64  // of all output, once it is known
 	known   bool   // the process has events
 	lost    bool
+	asked   bool // the node, since messages came or for a while
+	// incoming is output as it comes. What comes while it is full is lost here, but not on the server.
+	incoming chan *nats.Msg
+	ahead    *piece // came and is not given
 }
 
 func (r *follower) follow(ctx context.Context) error {
@@ -219,45 +223,45 @@ func (r *follower) follow(ctx context.Context) error {
 	if r.session.place, err = r.read(ctx, r.origin.Session); err != nil {
 		return err
 	}
-	incoming := make(chan *nats.Msg, outputsKept)
-	for _, subject := range []string{r.subject, eventSubject(r.origin.Session)} {
-		subscription, err := r.nc.ChanSubscribe(subject, incoming)
+	r.incoming = make(chan *nats.Msg, outputsKept)
+	events := make(chan *nats.Msg, 1) // more are dropped: one is enough
+	for subject, to := range map[string]chan *nats.Msg{r.subject: r.incoming, eventSubject(r.origin.Session): events} {
+		subscription, err := r.nc.ChanSubscribe(subject, to)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = subscription.Unsubscribe() }()
 	}
-	for pause, asked := soon, false; ; {
-		if _, err := r.learn(ctx); err != nil {
-			return err
-		}
-		all, err := r.cached(ctx)
-		switch {
-		case err != nil:
-			return err
-		case !all: // a server that does not answer may do so later
-		case r.lost: // what the server has was given, and there is no more
-			if end := r.total; end != r.at && !r.yield(r.gap(r.at, end), nil) {
-				return errLeft
-			}
-			return nil
-		case !asked || r.total > r.at:
-			asked = true
-			if err := r.fill(ctx, max(r.total, 0)); err != nil {
+	for pause, look := soon, true; ; {
+		if look {
+			if over, err := r.look(ctx, pause >= idle); over || err != nil {
 				return err
 			}
+		}
+		incoming := r.incoming
+		switch p := r.ahead; {
+		case p == nil:
+		case p.offset > r.at: // there is a hole, and the rest waits until that is filled
+			incoming = nil
+		default:
+			if err := r.give(*p); err != nil {
+				return err
+			}
+			r.ahead = nil
 		}
 		if r.total >= 0 && r.at >= r.total {
 			return nil
 		}
 		select {
 		case m := <-incoming:
-			pause = soon
-			if err := r.live(m, incoming); err != nil {
-				return err
+			r.receive(m)
+			if pause, look = min(pause, idle), r.ahead != nil && r.ahead.offset > r.at; look {
+				pause = soon
 			}
+		case <-events:
+			pause, look = soon, true
 		case <-time.After(pause):
-			asked = pause < idle
+			look, r.asked = true, pause < idle
 			pause = min(2*pause, idleMost)
 		case <-ctx.Done():
 			return ctx.Err()
@@ -265,20 +269,50 @@ func (r *follower) follow(ctx context.Context) error {
 	}
 }
 
-// live gives output as it comes, as long as it follows what was given.
-func (r *follower) live(m *nats.Msg, more <-chan *nats.Msg) error {
-	for {
-		if p, ok := pieceOf(m.Header, m.Data); !ok || m.Subject != r.subject || p.offset > r.at {
-			return nil // an event, or a hole: the streams have it
-		} else if err := r.give(p); err != nil {
-			return err
-		}
+// receive takes a message. Its output is ahead until it is given.
+func (r *follower) receive(m *nats.Msg) {
+	if p, ok := pieceOf(m.Header, m.Data); ok {
+		r.ahead = &p
+	}
+}
+
+// met receives what has come, and reports whether it goes on where the output that was given ends.
+func (r *follower) met() bool {
+	for r.ahead == nil {
 		select {
-		case m = <-more:
+		case m := <-r.incoming:
+			r.receive(m)
 		default:
-			return nil
+			return false
 		}
 	}
+	return r.ahead.offset <= r.at
+}
+
+// look gives what the server keeps and then what the node has, until output that came goes on from there. It reports whether there will be
+// no more. It is certain that nothing is on its way to the server if nothing came for a while.
+func (r *follower) look(ctx context.Context, certain bool) (over bool, err error) {
+	if _, err := r.learn(ctx); err != nil {
+		return false, err
+	}
+	all, err := r.cached(ctx)
+	switch {
+	case err != nil, !all: // a server that does not answer may do so later
+		return false, err
+	case r.lost: // what the server has was given, and there is no more
+		if end := r.total; end != r.at && !r.yield(r.gap(r.at, end), nil) {
+			return false, errLeft
+		}
+		return true, nil
+	case r.met():
+		return false, nil
+	case r.ahead != nil:
+		return false, r.fill(ctx, r.ahead.offset, certain)
+	case !r.asked && r.total < 0, r.total > r.at:
+		r.asked = true
+		return false, r.fill(ctx, max(r.total, 0), certain)
+	}
+	return false, nil
 }
 
 // give gives what is new in a piece.
@@ -324,10 +358,11 @@ func (r *follower) learn(ctx context.Context) (all bool, err error) {
 	}
 }
 
-// cached gives what the server keeps. It reports whether that was all: a server that does not answer may do so later.
+// cached gives what the server keeps, until output that came meanwhile goes on. It reports whether that was all: a server that does not
+// answer may do so later.
 func (r *follower) cached(ctx context.Context) (all bool, err error) {
 	seq, err := r.locate(ctx)
-	for err == nil {
+	for err == nil && !r.met() {
 		var m *jetstream.RawStreamMsg
 		if m, err = next(ctx, r.output, r.subject, seq); err != nil {
 			break
@@ -337,22 +372,28 @@ func (r *follower) cached(ctx context.Context) (all bool, err error) {
 		if !ok {
 			continue
 		}
-		if p.offset > r.at {
-			if err := r.fill(ctx, p.offset); err != nil {
+		end := p.offset
+		if r.ahead != nil {
+			end = min(end, r.ahead.offset)
+		}
+		if end > r.at {
+			if err := r.fill(ctx, end, true); err != nil {
 				return false, err
 			}
-			if p.offset > r.at { // the node is lost, or has ended the session: nobody has what is missing
-				if !r.yield(r.gap(r.at, p.offset), nil) {
+			if end > r.at { // the node is lost, or has ended the session: nobody has what is missing
+				if !r.yield(r.gap(r.at, end), nil) {
 					return false, errLeft
 				}
-				r.at = p.offset
+				r.at = end
 			}
 		}
-		if err := r.give(p); err != nil {
-			return false, err
+		if r.at >= p.offset {
+			if err := r.give(p); err != nil {
+				return false, err
+			}
 		}
 	}
-	return errors.Is(err, jetstream.ErrMsgNotFound), ctx.Err()
+	return err == nil || errors.Is(err, jetstream.ErrMsgNotFound), ctx.Err()
 }
 
 // locate finds the sequence from which on the stream has the output at the offset: it halves the range, because offsets grow with it.
@@ -367,8 +408,7 @@ func (r *follower) locate(ctx context.Context) (uint64, error) {
 		return 0, jetstream.ErrMsgNotFound
 	}
 	low, high := uint64(1), last.Sequence // the one at high ends behind the offset
-	for low < high {
-		middle := low + (high-low)/2
+	for middle := low; low < high; middle = low + (high-low)/2 {
 		m, err := next(ctx, r.output, r.subject, middle)
 		if err != nil {
 			return 0, err
@@ -382,8 +422,9 @@ func (r *follower) locate(ctx context.Context) (uint64, error) {
 	return low, nil
 }
 
-// fill asks the node for the output up to an offset, or for all it has now if that is less. What nobody has is a gap.
-func (r *follower) fill(ctx context.Context, until int64) error {
+// fill asks the node for the output up to an offset, or, if that is 0, for what it has now. What it does not have is a gap if the server
+// does not have it either; if that is not certain, because output may be on its way to the server, fill stops there.
+func (r *follower) fill(ctx context.Context, until int64, certain bool) error {
 	for pause := soon; ; pause = min(2*pause, idleMost) {
 		page, err := r.session.Read(ctx, messages.ReadOutput{Process: r.origin.Process, Offset: &r.at, Max: r.page(), SkipLost: true})
 		switch {
@@ -417,7 +458,7 @@ func (r *follower) fill(ctx context.Context, until int64) error {
 				return err
 			}
 			return nil
-		case err != nil && until > r.at: // nobody has it any more
+		case err != nil && until > r.at && certain: // nobody has it any more
 			if !r.yield(r.gap(r.at, until), nil) {
 				return errLeft
 			}
@@ -426,11 +467,20 @@ func (r *follower) fill(ctx context.Context, until int64) error {
 		case err != nil:
 			return nil
 		}
+		if until == 0 {
+			until = page.Total
+		}
 		if page.Missed > 0 {
-			if !r.yield(r.gap(r.at, r.at+page.Missed), nil) {
+			if !certain {
+				return nil
+			}
+			end := min(r.at+page.Missed, until)
+			if !r.yield(r.gap(r.at, end), nil) {
 				return errLeft
 			}
-			r.at += page.Missed
+			if r.at = end; end == until {
+				return nil
+			}
 		}
 		for _, c := range page.Chunks {
 			if !r.yield(messages.OutputDelta{Origin: r.origin, Stream: c.Stream, Seq: c.Seq, Offset: c.Offset, Bytes: c.Bytes}, nil) {
@@ -441,7 +491,7 @@ func (r *follower) fill(ctx context.Context, until int64) error {
 		if page.Ended {
 			r.total = page.Total
 		}
-		if len(page.Chunks) == 0 || r.at >= page.Total || until > 0 && r.at >= until {
+		if len(page.Chunks) == 0 || r.at >= until {
 			return nil
 		}
 	}

@@ -3,6 +3,8 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -11,13 +13,14 @@ import (
 	"github.com/execbus/execbus/messages"
 )
 
-// deaf is a stream that answers no question until it has been asked so often.
+// deaf is a stream that answers no question until it has been asked so often. It counts the questions.
 type deaf struct {
 	jetstream.Stream
-	times int
+	times, asked int
 }
 
 func (d *deaf) unheard() error {
+	d.asked++
 	if d.times--; d.times >= 0 {
 		return context.DeadlineExceeded
 	}
@@ -64,7 +67,7 @@ func TestAServerThatDoesNotAnswerIsNoEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	for times := range 6 { // it is another question that has no answer; every other time the output is there, and the events are not
-		f.events, f.output = &deaf{f.events, times}, &deaf{f.output, times * (times % 2)}
+		f.events, f.output = &deaf{Stream: f.events, times: times}, &deaf{Stream: f.output, times: times * (times % 2)}
 		var kinds []messages.EventKind
 		f.tell(ctx, "s", func(event messages.Event, err error) bool {
 			if err != nil {
@@ -76,7 +79,7 @@ func TestAServerThatDoesNotAnswerIsNoEnd(t *testing.T) {
 		if len(kinds) != 3 || kinds[2] != messages.KindExecEnded {
 			t.Errorf("%d times: the events are %v", times, kinds)
 		}
-		f.events = &deaf{f.events.(*deaf).Stream, times}
+		f.events = &deaf{Stream: f.events.(*deaf).Stream, times: times}
 		output, gaps := "", []messages.Gap(nil)
 		r := &follower{fleet: f, session: &Session{fleet: f, place: Place{Session: "s"}}, subject: outputSubject("s", 7), total: -1,
 			origin: messages.Origin{Session: "s", Process: 7}, told: f.historyOf("s"), yield: func(event messages.Event, err error) bool {
@@ -130,5 +133,285 @@ func TestANodeThatIsBusyIsAskedAgain(t *testing.T) {
 	output, gaps := followed(t, ctx, nc, &Session{fleet: f, place: place}, 7, 0)
 	if string(output) != "abc" || gaps != nil {
 		t.Errorf("%q, %v", output, gaps)
+	}
+}
+
+// following is a world in which a test is the node of process 7 of session "s".
+type following struct {
+	*world
+	t     *testing.T
+	ctx   context.Context
+	nc    *nats.Conn
+	fleet *fleet
+	node  *held
+}
+
+func newFollowing(t *testing.T) *following {
+	w := newWorld(t, Settings{})
+	nc, ctx := w.connect(), w.context()
+	f, err := join(ctx, nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, err := f.change(ctx, Place{Session: "s", State: StateHeld, Node: "n", Instance: "i", Epoch: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &held{n: &node{fleet: f}, place: place, stored: make(chan messages.ProcessID, 1), told: map[messages.ProcessID]bool{}}
+	return &following{w, t, ctx, nc, f, h}
+}
+
+// closed stores that there is no more output.
+func (f *following) closed(total int64) {
+	f.t.Helper()
+	if err := stored(f.ctx, f.node, messages.OutputClosed{Origin: messages.Origin{Session: "s", Process: 7}, Total: total}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// publish sends a byte in each message, and returns when a reader on the same connection has them.
+func (f *following) publish(first, end int) {
+	f.t.Helper()
+	for i := first; i < end; i++ {
+		f.node.cache(7, fmt.Sprintf("pty %d %d 1", i+1, i), []byte("x"))
+	}
+	if err := f.nc.Flush(); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// kept returns when the server has stored output up to an offset.
+func (f *following) kept(end int64) {
+	f.t.Helper()
+	until(f.t, "the output is stored", func() bool {
+		last, err := f.fleet.output.GetLastMsgForSubject(f.ctx, outputSubject("s", 7))
+		if err != nil {
+			return false
+		}
+		p, ok := pieceOf(last.Header, last.Data)
+		return ok && p.end() == end
+	})
+}
+
+// answers lets the node answer the n-th read, from an offset.
+func (f *following) answers(read func(n int, at int64) (messages.OutputPage, error)) {
+	f.t.Helper()
+	n := 0
+	if _, err := f.nc.Subscribe(callSubject("s"), func(m *nats.Msg) {
+		var r request
+		var params messages.ReadOutput
+		if err := errors.Join(json.Unmarshal(m.Data, &r), json.Unmarshal(r.Params, &params)); err != nil {
+			f.t.Error(err)
+		}
+		page, err := read(n, *params.Offset)
+		n++
+		if err != nil {
+			f.fleet.refuse(m, err)
+			return
+		}
+		text, err := json.Marshal(page)
+		if err != nil {
+			f.t.Error(err)
+		}
+		f.fleet.reply(m, answer{Result: text})
+	}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// page is what a node answers that has output from first on, up to end.
+func page(at, first, end int64, ended bool) messages.OutputPage {
+	p := messages.OutputPage{Total: end, Ended: ended, Missed: max(first-at, 0)}
+	for at = max(at, first); at < end; at++ {
+		p.Chunks = append(p.Chunks, messages.OutputChunk{Stream: messages.StreamPTY, Seq: uint64(at + 1), Offset: at, Bytes: []byte("x")})
+	}
+	return p
+}
+
+// reader is a Follow from the first byte on; output is called with each byte.
+func (f *following) reader(output func(at int64)) (r *follower, gaps *[]messages.Gap) {
+	gaps = new([]messages.Gap)
+	r = &follower{fleet: f.fleet, session: &Session{fleet: f.fleet, place: f.node.place}, subject: outputSubject("s", 7), total: -1,
+		origin: messages.Origin{Session: "s", Process: 7}, told: f.fleet.historyOf("s"), yield: func(event messages.Event, err error) bool {
+			switch e := event.(type) {
+			case messages.OutputDelta:
+				for i := range e.Bytes {
+					output(e.Offset + int64(i))
+				}
+			case messages.Gap:
+				*gaps = append(*gaps, e)
+			}
+			return err == nil
+		}}
+	return r, gaps
+}
+
+// What the server has is no gap, though the node has still less.
+func TestAGapEndsWhereTheServersOutputBegins(t *testing.T) {
+	f := newFollowing(t)
+	f.publish(10, 20)
+	f.kept(20)
+	f.closed(20)
+	f.answers(func(_ int, at int64) (messages.OutputPage, error) { return page(at, 15, 20, true), nil })
+	output, gaps := followed(t, f.ctx, f.nc, &Session{fleet: f.fleet, place: f.node.place}, 7, 0)
+	if len(output) != 10 || len(gaps) != 1 || gaps[0].First != 0 || gaps[0].End != 10 {
+		t.Errorf("%q, %v", output, gaps)
+	}
+}
+
+// Nor is what has been sent to the reader, though the server has removed it: only a reader that is slow finds that.
+func TestAGapEndsWhereOutputThatCameBegins(t *testing.T) {
+	f := newFollowing(t)
+	f.publish(0, 3)
+	f.kept(3)
+	f.closed(23)
+	f.answers(func(_ int, at int64) (messages.OutputPage, error) { return page(at, 23, 23, true), nil })
+	bytes := 0
+	r, gaps := f.reader(func(at int64) {
+		if bytes++; at > 0 {
+			return
+		}
+		f.publish(5, 23)
+		f.kept(23)
+		for seq := uint64(4); seq < 4+15; seq++ { // of the bytes 5 to 20
+			if err := f.fleet.output.DeleteMsg(f.ctx, seq); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err := r.follow(f.ctx); err != nil || bytes != 3+18 || len(*gaps) != 1 || (*gaps)[0].First != 3 || (*gaps)[0].End != 5 {
+		t.Errorf("%d bytes, %v, %v", bytes, *gaps, err)
+	}
+}
+
+// A node that no longer has output may have sent it: it is on its way to the server, and no gap.
+func TestOutputOnItsWayToTheServerIsNoGap(t *testing.T) {
+	for name, test := range map[string]struct {
+		ended bool
+		err   error
+	}{
+		"running":   {},
+		"ended":     {ended: true},
+		"forgotten": {ended: true, err: &messages.Error{Code: messages.ErrUnknownProcess}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFollowing(t)
+			if test.ended {
+				f.closed(3)
+			}
+			f.answers(func(n int, at int64) (messages.OutputPage, error) {
+				switch {
+				case n == 1: // the reader has asked twice
+					for i := range 3 {
+						f.node.cache(7, fmt.Sprintf("pty %d %d 1", i+1, i), []byte("x"))
+					}
+				case n == 0 && !test.ended:
+					f.closed(3)
+				}
+				return page(at, 3, 3, test.ended), test.err
+			})
+			output, gaps := followed(t, f.ctx, f.nc, &Session{fleet: f.fleet, place: f.node.place}, 7, 0)
+			if string(output) != "xxx" || gaps != nil {
+				t.Errorf("%q, %v", output, gaps)
+			}
+		})
+	}
+}
+
+// What neither the node has nor the server will get is a gap, after a while.
+func TestOutputThatNeverComesIsAGap(t *testing.T) {
+	t.Parallel()
+	f := newFollowing(t)
+	f.closed(3)
+	f.answers(func(_ int, at int64) (messages.OutputPage, error) { return page(at, 3, 3, true), nil })
+	output, gaps := followed(t, f.ctx, f.nc, &Session{fleet: f.fleet, place: f.node.place}, 7, 0)
+	if len(output) != 0 || len(gaps) != 1 || gaps[0].First != 0 || gaps[0].End != 3 {
+		t.Errorf("%q, %v", output, gaps)
+	}
+}
+
+// A message that was lost without a trace is noticed because the node is asked from time to time.
+func TestANodeWithoutMessagesIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFollowing(t)
+	f.answers(func(n int, at int64) (messages.OutputPage, error) {
+		if n == 0 {
+			return page(at, 0, 0, false), nil
+		}
+		return page(at, 0, 3, true), nil
+	})
+	output, gaps := followed(t, f.ctx, f.nc, &Session{fleet: f.fleet, place: f.node.place}, 7, 0)
+	if string(output) != "xxx" || gaps != nil {
+		t.Errorf("%q, %v", output, gaps)
+	}
+}
+
+// empty is a stream that keeps nothing.
+type empty struct{ jetstream.Stream }
+
+func (empty) GetMsg(context.Context, uint64, ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
+	return nil, jetstream.ErrMsgNotFound
+}
+
+func (empty) GetLastMsgForSubject(context.Context, string) (*jetstream.RawStreamMsg, error) {
+	return nil, jetstream.ErrMsgNotFound
+}
+
+// A hole in what comes is filled by the node, also if the server keeps nothing. What came behind the hole waits for that.
+func TestAHoleIsFilledByTheNodeAlone(t *testing.T) {
+	f := newFollowing(t)
+	f.fleet.output = empty{f.fleet.output}
+	f.answers(func(n int, at int64) (messages.OutputPage, error) {
+		switch {
+		case at == 0:
+			return page(at, 0, 3, false), nil
+		case n < 3:
+			return page(at, 8, 8, false), nil
+		default:
+			return page(at, 3, 5, false), nil
+		}
+	})
+	bytes := 0
+	r, gaps := f.reader(func(at int64) {
+		switch bytes++; at {
+		case 2:
+			f.publish(5, 8)
+		case 7:
+			f.closed(8)
+		}
+	})
+	if err := r.follow(f.ctx); err != nil || bytes != 8 || *gaps != nil {
+		t.Errorf("%d bytes, %v, %v", bytes, *gaps, err)
+	}
+}
+
+// A reader that has come up to what is sent to it asks the server for no more: a question takes longer than a message, and a reader that
+// asked for each would fall behind a fast process.
+func TestAReaderThatKeepsUpAsksForNothing(t *testing.T) {
+	const before, after = 50, 150
+	f := newFollowing(t)
+	f.publish(0, before)
+	f.kept(before)
+	output := &deaf{Stream: f.fleet.output}
+	f.fleet.output = output
+	next := int64(0)
+	r, gaps := f.reader(func(at int64) {
+		if at != next {
+			t.Errorf("the byte at %d, want that at %d", at, next)
+		}
+		switch next++; at {
+		case 0: // while it reads what was there
+			f.publish(before, before+after)
+		case before + after - 1:
+			f.publish(before+after, before+2*after)
+		case before + 2*after - 1:
+			f.closed(before + 2*after)
+		}
+	})
+	if err := r.follow(f.ctx); err != nil || next != before+2*after || *gaps != nil {
+		t.Errorf("%d bytes, %v, %v", next, *gaps, err)
+	}
+	if output.asked > before+after/2 { // those before, how far they go, and whether there are more when nothing came for a while
+		t.Errorf("it has asked %d times", output.asked)
 	}
 }

@@ -279,6 +279,8 @@ func processOf(result any) messages.ProcessID {
 		if r != nil {
 			return r.Process
 		}
+	case messages.ProcessID:
+		return r
 	case *messages.RunResult:
 		if r != nil {
 			return r.Process
@@ -669,6 +671,7 @@ func pure(m method) method {
 
 var methods = map[string]method{
 	"exec":         answers(execbus.SessionCalls.Exec),
+	"start":        {call: start},
 	"run":          answers(run),
 	"write":        answers(execbus.SessionCalls.Write),
 	"poll":         answers(execbus.SessionCalls.Poll),
@@ -691,6 +694,19 @@ var methods = map[string]method{
 	"grants":       lists(execbus.SessionCalls.Grants),
 	"revoke":       does(execbus.SessionCalls.Revoke),
 	"close":        simply(execbus.SessionCalls.Close),
+}
+
+// start answers when the program runs.
+func start(ctx context.Context, h *held, params json.RawMessage) (any, error) {
+	var command messages.ExecCommand
+	if err := json.Unmarshal(params, &command); err != nil {
+		return nil, unreadable(err)
+	}
+	process, err := h.session.Start(ctx, command)
+	if err != nil {
+		return nil, err
+	}
+	return process.ID(), nil
 }
 
 // run refuses results that are too large for an answer.

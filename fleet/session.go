@@ -220,6 +220,12 @@ func (s *Session) Exec(ctx context.Context, command messages.ExecCommand) (*mess
 	return ask[*messages.Result](ctx, s, "exec", command)
 }
 
+// Start starts a command and returns the name of its process when the program runs: see [execbus.Session.Start]. [Follow] gives its output
+// and Wait its end.
+func (s *Session) Start(ctx context.Context, command messages.ExecCommand) (messages.ProcessID, error) {
+	return ask[messages.ProcessID](ctx, s, "start", command)
+}
+
 // Run runs a command to its end: see [execbus.Session.Run]. A full run is refused, because its result may be too large.
 func (s *Session) Run(ctx context.Context, command messages.RunCommand) (*messages.RunResult, error) {
 	return ask[*messages.RunResult](ctx, s, "run", command)

@@ -159,7 +159,7 @@ func floods(tty bool) func(context.Context, *bench) ([]figure, error) {
 		if tty {
 			script = "stty raw; " + script
 		}
-		command := messages.ExecCommand{Argv: []string{"/bin/sh", "-c", script}, TTY: tty, Yield: new(time.Duration)}
+		command := messages.ExecCommand{Argv: []string{"/bin/sh", "-c", script}, TTY: tty}
 		missing := map[execbus.SessionCalls][]float64{}
 		local, far, err := s.turns(ctx, b, func(ctx context.Context, session execbus.SessionCalls) (float64, error) {
 			began := time.Now()
@@ -206,11 +206,11 @@ func (s *sides) follow(ctx context.Context, session execbus.SessionCalls, comman
 		}
 		return process.Follow(ctx, 0), nil
 	}
-	result, err := session.Exec(ctx, command)
+	process, err := s.fleet.Start(ctx, command)
 	if err != nil {
 		return nil, err
 	}
-	return fleet.Follow(ctx, s.world.nc, session.ID(), result.Process, 0), nil
+	return fleet.Follow(ctx, s.world.nc, s.fleet.ID(), process, 0), nil
 }
 
 func placement(ctx context.Context, b *bench) (figures []figure, err error) {

@@ -112,7 +112,7 @@ func (c *command) run(ctx context.Context, j *job, nc *nats.Conn) (err error) {
 	default:
 		go tell(asking, j.err, nc, s.ID())
 	}
-	result, err := s.Exec(ctx, messages.ExecCommand{Argv: j.args, TTY: c.tty, Yield: new(time.Duration)})
+	process, err := s.Start(ctx, messages.ExecCommand{Argv: j.args, TTY: c.tty})
 	if errors.Is(err, messages.ErrCancelled) && ctx.Err() != nil {
 		j.code = 128 + 2
 		return nil
@@ -120,23 +120,23 @@ func (c *command) run(ctx context.Context, j *job, nc *nats.Conn) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := show(ctx, j.streams, nc, s.ID(), result.Process, 0); err != nil && ctx.Err() == nil {
+	if err := show(ctx, j.streams, nc, s.ID(), process, 0); err != nil && ctx.Err() == nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 		defer cancel()
-		_, err := s.Terminate(ending, messages.Terminate{Process: result.Process})
+		_, err := s.Terminate(ending, messages.Terminate{Process: process})
 		j.code = 128 + 2
 		if errors.Is(err, messages.ErrProcessEnded) {
 			return nil
 		}
 		return err
 	}
-	exits, err := s.Wait(ctx, messages.Wait{For: []messages.WaitFor{{Process: result.Process}}, NoTimeout: true})
+	exits, err := s.Wait(ctx, messages.Wait{For: []messages.WaitFor{{Process: process}}, NoTimeout: true})
 	switch {
 	case errors.Is(err, messages.ErrUnknownProcess): // it was refused: its record says why
-		_, err = s.Poll(ctx, messages.Poll{Process: result.Process})
+		_, err = s.Poll(ctx, messages.Poll{Process: process})
 		return err
 	case err != nil:
 		return err
