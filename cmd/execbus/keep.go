@@ -19,9 +19,6 @@ import (
 // room for it.
 func (c *config) keep(session *execbus.Session, process messages.ProcessID, std streams) error {
 	dir := own.Kept()
-	if dir == "" {
-		return fmt.Errorf("the output is not kept: you have no home directory")
-	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -37,7 +34,7 @@ func (c *config) keep(session *execbus.Session, process messages.ProcessID, std 
 	if err != nil {
 		return errors.Join(fmt.Errorf("the output is not kept: %w", err), os.Remove(name))
 	}
-	if err := trim(dir, cmp.Or(c.outputTotal, spool.DefaultTotal)); err != nil {
+	if err := trim(dir, cmp.Or(c.output.Total, spool.DefaultTotal)); err != nil {
 		return err
 	}
 	fmt.Fprintf(std.err, "execbus: all output is in %s\n", messages.Visible(name))

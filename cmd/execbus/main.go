@@ -23,6 +23,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/execbus/execbus/messages"
 )
 
 // Exit codes that all commands share.
@@ -61,6 +63,9 @@ type streams struct {
 	in       io.Reader
 	out, err io.Writer
 }
+
+// warn tells a person something.
+func (s streams) warn(text string) { fmt.Fprintln(s.err, "execbus:", messages.Visible(text)) }
 
 func main() { os.Exit(run(os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})) }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/execbus/execbus/internal/connections"
+	"github.com/execbus/execbus/internal/keep"
 	"github.com/execbus/execbus/mcp"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/tools"
@@ -56,7 +57,7 @@ func toolNames() string {
 
 // serveMCP runs "mcp".
 func serveMCP(args []string, std streams) int {
-	c := &config{sandbox: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}}
+	c := &config{sandbox: messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}, output: keep.Setting{ByDefault: true}}
 	rest, code, done := configure("mcp", mcpUsage(), c, args, std)
 	if done {
 		return code
@@ -76,7 +77,6 @@ func serveMCP(args []string, std streams) int {
 	if err := c.settle("--dir", c.dir, std); err != nil {
 		return failed(std, err)
 	}
-	c.keepByDefault()
 	os.Stdout = os.Stderr // output of a library must not appear between the lines of the protocol
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -98,7 +98,7 @@ func (c *config) serveMCP(ctx context.Context, std streams) error {
 	}
 	session := c.session()
 	session.View = cmp.Or(c.view, messages.ViewText)
-	session.Record.Notice = func(text string) { fmt.Fprintln(std.err, "execbus:", messages.Visible(text)) }
+	session.Record.Notice = std.warn
 	number, _ := build()
 	server, err := mcp.NewServer(rt, mcp.Options{Session: session, SandboxSettings: sandboxFlags, AssuranceSetting: assuranceFlag,
 		HideShell: c.hideShell, Detach: c.detach, Version: number})

@@ -195,7 +195,7 @@ func (o *order) report(ctx context.Context, session *execbus.Session, events *bu
 				<-untilRefused.Done()
 				return o.refused(context.Cause(untilRefused))
 			}
-			if o.keepOutput != nil && *o.keepOutput {
+			if o.output.On() {
 				if err := o.keep(session, e.Process, o.std); err != nil {
 					_ = failed(o.std, err)
 				}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/execbus/execbus/execserver"
+	"github.com/execbus/execbus/internal/keep"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/ptyio"
 	"github.com/execbus/execbus/sandbox"
@@ -57,7 +58,7 @@ Examples:
 
 // serve runs "serve".
 func serve(args []string, std streams) int {
-	c := &config{sandbox: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}, listen: execserver.DefaultListen}
+	c := &config{sandbox: messages.SandboxPolicy{Type: messages.SandboxDangerFullAccess}, listen: execserver.DefaultListen, output: keep.Setting{ByDefault: true}}
 	rest, code, done := configure("serve", serveUsage(), c, args, std)
 	if done {
 		return code
@@ -78,7 +79,6 @@ func serve(args []string, std streams) int {
 	if err := c.settle("--dir", c.dir, std); err != nil {
 		return failed(std, err)
 	}
-	c.keepByDefault()
 	os.Stdout = os.Stderr // the output of a library must not appear between the lines of the protocol
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -106,8 +106,8 @@ func (c *config) serveWith(ctx context.Context, spawner ptyio.Spawner, std strea
 	if c.sandbox.Confined() {
 		options.Confinement = &ptyio.Confinement{Policy: c.sandbox, Dir: c.dir, TempDir: os.Getenv("TMPDIR"), Least: c.assurance}
 	}
-	server, err := keeping(c, std, func(dir string) (*execserver.Server, error) {
-		options.Spool = spool.Options{Dir: dir, PerProcess: c.outputQuota, Total: c.outputTotal}
+	server, err := keep.Start(c.output, std.warn, func(dir string) (*execserver.Server, error) {
+		options.Spool = spool.Options{Dir: dir, PerProcess: c.output.PerProcess, Total: c.output.Total}
 		return execserver.NewServer(spawner, options)
 	})
 	if err != nil {

@@ -131,4 +131,9 @@ func TestServeKeepsOnlyTheNewestOutputWithoutFiles(t *testing.T) {
 	if _, said, code := program(t, "serve", "--listen", "stdio", "--keep-output"); code != exitFailed || !strings.Contains(said, "/dev/null") {
 		t.Errorf("exit code %d, %s", code, said)
 	}
+	t.Setenv("XDG_STATE_HOME", "")
+	t.Setenv("HOME", "")
+	if _, said, code := program(t, "serve", "--listen", "stdio", "--keep-output"); code != exitFailed || !strings.Contains(said, "no home directory") {
+		t.Errorf("without a home: exit code %d, %s", code, said)
+	}
 }

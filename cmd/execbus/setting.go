@@ -10,9 +10,10 @@ import (
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/execserver"
+	"github.com/execbus/execbus/internal/keep"
+	"github.com/execbus/execbus/internal/size"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/policy/hosts"
-	"github.com/execbus/execbus/spool"
 	"github.com/execbus/execbus/tools"
 )
 
@@ -57,9 +58,7 @@ type config struct {
 	listen, tlsCert, tlsKey, clientCA          string
 	fileRoots                                  []string
 	maxProcesses                               int
-	keepOutput                                 *bool // nil: not said
-	keepsByDefault                             bool  // it is on because nothing was said
-	outputQuota, outputTotal                   int64
+	output                                     keep.Setting
 	view                                       messages.View
 	executions                                 messages.ExecutionMode
 	audit                                      execbus.AuditOptions
@@ -138,14 +137,20 @@ var settings = []setting{
 			"run in a file in kept, which it names in the end",
 		set: one(func(c *config, value string) error {
 			on, err := truth(value)
-			c.keepOutput = &on
+			c.output.Said = &on
 			return err
 		})},
 	{name: "output-quota", commands: "mcp run serve", value: "BYTES", initial: "1G",
 		meaning: "how much is kept of the output of one command: beyond it, not the middle. BYTES may end in K, M or G",
-		set:     one(func(c *config, value string) error { return setQuota(&c.outputQuota, value) })},
+		set: one(func(c *config, value string) (err error) {
+			c.output.PerProcess, err = keep.Quota(value)
+			return err
+		})},
 	{name: "output-total", commands: "mcp run serve", value: "BYTES", initial: "8G", meaning: "how much is kept of the output of all commands; the oldest gives way",
-		set: one(func(c *config, value string) error { return setQuota(&c.outputTotal, value) })},
+		set: one(func(c *config, value string) (err error) {
+			c.output.Total, err = keep.Quota(value)
+			return err
+		})},
 	{name: "audit", commands: "mcp run", value: "FILE", path: true,
 		meaning: "record decisions, starts, inputs by their length, signals, answers, patches, connections and ends in a file, in which every change is found: see execbus audit. " +
 			"One program at a time writes it. Commands cannot change it where they are isolated, or where it is outside of the workspace",
@@ -333,9 +338,9 @@ func setLimit(l *messages.Limits, text string) error {
 	var err error
 	switch name {
 	case "output":
-		l.OutputBytes, err = size(value)
+		l.OutputBytes, err = size.Parse(value)
 	case "memory":
-		l.MemoryBytes, err = size(value)
+		l.MemoryBytes, err = size.Parse(value)
 	case "cpu":
 		l.CPUTime, err = time.ParseDuration(value)
 	case "wall":
@@ -351,31 +356,6 @@ func setLimit(l *messages.Limits, text string) error {
 		return fmt.Errorf("%q is not a value for the limit %s", value, name)
 	}
 	return l.Check()
-}
-
-// setQuota sets a bound on kept output.
-func setQuota(quota *int64, value string) error {
-	n, err := size(value)
-	if err != nil || n < spool.LeastPerProcess {
-		return fmt.Errorf("%q is no size for kept output; use %dK or more, such as 500M", value, spool.LeastPerProcess>>10)
-	}
-	*quota = n
-	return nil
-}
-
-// size reads a number of bytes.
-func size(text string) (int64, error) {
-	factor := int64(1)
-	for i, unit := range []string{"K", "M", "G"} {
-		if number, found := strings.CutSuffix(text, unit); found {
-			text, factor = number, 1<<(10*(i+1))
-		}
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if n > 1<<62/factor {
-		return 0, errors.New("too large")
-	}
-	return n * factor, err
 }
 
 // setHosts sets the hosts that commands may talk to.

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/internal/follow"
-	"github.com/execbus/execbus/internal/own"
+	"github.com/execbus/execbus/internal/keep"
 	"github.com/execbus/execbus/messages"
 	"github.com/execbus/execbus/record"
 )
@@ -81,9 +80,9 @@ func (c *config) start(std streams) (*execbus.Runtime, error) {
 	if err != nil {
 		self = "" // the one in PATH
 	}
-	rt, err := keeping(c, std, func(dir string) (*execbus.Runtime, error) {
+	rt, err := keep.Start(c.output, std.warn, func(dir string) (*execbus.Runtime, error) {
 		return execbus.Start(execbus.Options{Rules: all, AmendmentFile: amendments, Program: self, Audit: c.audit,
-			Spool: execbus.SpoolOptions{Dir: dir, PerProcess: c.outputQuota, Total: c.outputTotal}})
+			Spool: execbus.SpoolOptions{Dir: dir, PerProcess: c.output.PerProcess, Total: c.output.Total}})
 	})
 	if err != nil {
 		return nil, err
@@ -97,27 +96,6 @@ func (c *config) start(std streams) (*execbus.Runtime, error) {
 	}
 	fmt.Fprintln(std.err, "execbus: a rule file is ignored because of an error:", messages.Visible(wrong.Error()))
 	return rt, nil
-}
-
-// keepByDefault says that all output is kept, unless a setting has said something.
-func (c *config) keepByDefault() {
-	if c.keepOutput == nil {
-		c.keepOutput, c.keepsByDefault = new(true), true
-	}
-}
-
-// keeping starts something that keeps all output in a directory, if that is not empty. If no setting wants that and it cannot be kept, a
-// warning says so.
-func keeping[T any](c *config, std streams, start func(dir string) (T, error)) (T, error) {
-	if c.keepOutput == nil || !*c.keepOutput {
-		return start("")
-	}
-	started, err := start(own.Output())
-	if known, is := errors.AsType[*messages.Error](err); is && strings.HasPrefix(known.Subject, "Spool.") && c.keepsByDefault {
-		fmt.Fprintln(std.err, "execbus: only the newest output of commands is kept, because there is no place for all of it:", messages.Visible(err.Error()))
-		return start("")
-	}
-	return started, err
 }
 
 // shutdownTime bounds the shutdown of everything.

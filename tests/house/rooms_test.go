@@ -35,6 +35,9 @@ var rooms = map[string][]string{
 	"patch/writer": {"patch", "messages", "ptyio", "internal"},
 	"patch":        {"messages", "policy/command"},
 
+	// What the programs of two modules have in common.
+	"internal/keep": {"messages", "spool", "internal"},
+
 	"network": {"messages", "policy/hosts"},
 	"spool":   {"messages"},
 	"audit":   {"messages"},
@@ -69,6 +72,7 @@ var rooms = map[string][]string{
 	"examples":     {root, "messages", "tools"},
 	"fleet":        {root, "messages", "bus"},
 	"fleet/bench":  {root, "messages", "fleet", "tests"},
+	"fleet/cmd":    {root, "messages", "fleet", "internal/keep"},
 	"cmd/execbus":  {anyRoom},
 	"tests/probe":  {"messages"},
 	"tests":        {anyRoom},
