@@ -53,6 +53,9 @@
 // for a slow one, which then asks the server again. A process never waits for the server: the node has 4 MiB of output in memory for each
 // session that is not sent, and drops the oldest, which is then read from its log.
 //
+// A log has the first 512 KiB of an output and the last MiB. With execbus.Options.Spool, which execbus-fleet sets, the rest is in a file, within
+// quotas. Without one there may be a gap even for a reader that follows from the beginning, if a command prints faster than the server takes.
+//
 // Events are stored in their order, and none is lost while the server keeps them: for Settings.Retention. Events gives a session's whole
 // history, also to a reader that comes late. The first event of a process is stored at once; others wait up to 5 ms, so that those of a short
 // command need one request. An answer that names a process is sent when the process's first event is stored. So every

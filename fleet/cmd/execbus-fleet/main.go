@@ -14,7 +14,10 @@
 //
 // Each command explains its settings with --help. Without --server or EXECBUS_FLEET_SERVER, run does what up does.
 //
+// A node keeps all output of commands, within quotas, in files without names, as execbus serve does: node --help says where, and how much.
+//
 // What you must not assume: that a command is confined. Without --sandbox, of the node or of the run, it has all rights of the node's user.
+// That all output is kept where the node's user has no home directory, or none that can be used; the node warns of the latter.
 package main
 
 import (

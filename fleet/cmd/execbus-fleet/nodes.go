@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/execbus/execbus"
 	"github.com/execbus/execbus/fleet"
 	"github.com/execbus/execbus/fleet/embedded"
+	"github.com/execbus/execbus/internal/keep"
 	"github.com/execbus/execbus/messages"
 )
 
@@ -81,6 +83,7 @@ func machine() string {
 type nodeFlags struct {
 	fleet.Node
 	sandbox, state string
+	output         keep.Setting
 }
 
 func (n *nodeFlags) flags(flags *flag.FlagSet) {
@@ -92,14 +95,40 @@ func (n *nodeFlags) flags(flags *flag.FlagSet) {
 	flags.StringVar(&n.sandbox, "sandbox", "", "sandbox policy of every session, whatever its client asks for")
 	flags.DurationVar(&n.LostAfter, "lost-after", fleet.DefaultLostAfter, "how long other nodes may be unreachable before this one gives them up")
 	flags.StringVar(&n.state, "state", "", "directory in which the runtime records its processes, in case it is killed with its warden")
+	n.output.ByDefault = true
+	flags.BoolFunc("keep-output", "keep all output of commands in ~/.local/state/execbus, in files without names, until the commands are forgotten, so that it can be read "+
+		"although it is too much for memory; on by default, where you have a home directory: without it up, run and attach do not show all output of a command that prints much", n.keeps(true))
+	flags.BoolFunc("no-keep-output", "keep what memory has: of each command the first 512 KiB and the newest MiB", n.keeps(false))
+	flags.Func("output-quota", "how much is kept of the output of one command: beyond it, not the middle. `BYTES` may end in K, M or G; by default 1G", quota(&n.output.PerProcess))
+	flags.Func("output-total", "how much is kept of the output of all commands, in `BYTES`; the oldest gives way; by default 8G", quota(&n.output.Total))
+}
+
+// keeps is a flag that says whether all output is kept.
+func (n *nodeFlags) keeps(output bool) func(string) error {
+	return func(text string) error {
+		is, err := strconv.ParseBool(text)
+		n.output.Said = new(is == output)
+		return err
+	}
+}
+
+// quota is a flag that bounds kept output.
+func quota(bound *int64) func(string) error {
+	return func(text string) (err error) {
+		*bound, err = keep.Quota(text)
+		return err
+	}
 }
 
 // serve makes this machine a node until ctx ends.
-func (n *nodeFlags) serve(ctx context.Context, nc *nats.Conn) (err error) {
+func (n *nodeFlags) serve(ctx context.Context, j *job, nc *nats.Conn) (err error) {
 	if n.Sandbox, err = policy(n.sandbox); err != nil {
 		return err
 	}
-	rt, err := execbus.Start(execbus.Options{StateDir: n.state})
+	warn := func(text string) { fmt.Fprintln(j.err, "execbus-fleet:", messages.Visible(text)) }
+	rt, err := keep.Start(n.output, warn, func(dir string) (*execbus.Runtime, error) {
+		return execbus.Start(execbus.Options{StateDir: n.state, Spool: execbus.SpoolOptions{Dir: dir, PerProcess: n.output.PerProcess, Total: n.output.Total}})
+	})
 	if err != nil {
 		return err
 	}
@@ -123,7 +152,7 @@ func node(flags *flag.FlagSet) func(context.Context, *job) error {
 		}
 		defer nc.Close()
 		n.Ready = func() { fmt.Fprintf(j.err, "execbus-fleet: node %s serves\n", n.ID) }
-		return n.serve(ctx, nc)
+		return n.serve(ctx, j, nc)
 	}
 }
 
@@ -182,7 +211,7 @@ func (j *job) beside(ctx context.Context, nc *nats.Conn, n *nodeFlags, c *comman
 	defer stop()
 	ready, served := make(chan struct{}), make(chan error, 1)
 	n.Ready = func() { close(ready) }
-	go func() { served <- n.serve(serving, nc) }()
+	go func() { served <- n.serve(serving, j, nc) }()
 	select {
 	case err := <-served:
 		return err
