@@ -255,6 +255,8 @@ func TestAKilledHost(t *testing.T) {
 
 // TestALogThatSomebodyHasChangedIsNotContinued, because what follows would look as if all was well.
 func TestALogThatSomebodyHasChangedIsNotContinued(t *testing.T) {
+	says := map[string]string{"cut": " bytes, and had ", "empty": "it has 0 bytes, and had ", "last line changed": "its line 3 is not the one that was written",
+		"continued": "line 4: it is not a line of an audit log", "no head": " is missing or empty", "another head": "it is no head of an audit log"}
 	for name, change := range map[string]func(t *testing.T, file string){
 		"cut":   func(t *testing.T, file string) { rewrite(t, file, func(p []byte) []byte { return p[:len(p)-1] }) },
 		"empty": func(t *testing.T, file string) { rewrite(t, file, func([]byte) []byte { return nil }) },
@@ -297,7 +299,7 @@ func TestALogThatSomebodyHasChangedIsNotContinued(t *testing.T) {
 			if again, err := Open(Options{File: l.options.File}); err == nil {
 				closed(t, again)
 				t.Fatal("the log was continued")
-			} else if !errors.Is(err, messages.ErrAuditFailed) {
+			} else if !errors.Is(err, messages.ErrAuditFailed) || !strings.Contains(err.Error(), says[name]) {
 				t.Error(err)
 			}
 		})
@@ -420,14 +422,17 @@ func TestAFullDisk(t *testing.T) {
 			l.Append(started(-1))
 			closed(t, l)
 			r := verified(t, l.options.File, Complete)
-			events := int64(0)
-			for _, e := range lines(t, l.options.File) {
+			events, all := int64(0), lines(t, l.options.File)
+			for _, e := range all {
 				if !strings.HasPrefix(e["kind"].(string), "audit_") {
 					events++
 				}
 			}
 			if r.Dropped < dropped || r.Unknown || events+r.Dropped != int64(most+more)+2 {
 				t.Errorf("%v; %d were dropped, and %d events are in the log", r, dropped, events)
+			}
+			if last := all[len(all)-1]; last["dropped"] != float64(r.Dropped) {
+				t.Errorf("%v; the last line is %v", r, last)
 			}
 			if err := l.Admit(); err != nil {
 				t.Error(err)
@@ -500,24 +505,29 @@ func TestEventsThatNobodyCounted(t *testing.T) {
 
 // TestAMovedLog: lines that go to a file without its name are lost to the person who looks for them.
 func TestAMovedLog(t *testing.T) {
-	notices := make(chan string, 4)
-	l := open(t, Options{retry: time.Millisecond, Notice: func(text string) { notices <- text }})
-	file := l.options.File
-	if err := os.Rename(file, file+".1"); err != nil {
-		t.Fatal(err)
+	for name, suffix := range map[string]string{"the log": "", "the head": HeadSuffix} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			notices := make(chan string, 4)
+			l := open(t, Options{retry: time.Millisecond, Notice: func(text string) { notices <- text }})
+			file := l.options.File + suffix
+			if err := os.Rename(file, file+".1"); err != nil {
+				t.Fatal(err)
+			}
+			l.Append(started(1))
+			if text := receive(t, notices); !strings.Contains(text, "moved, removed or replaced") || l.Admit() == nil {
+				t.Error(text, l.Admit())
+			}
+			if err := os.Rename(file+".1", file); err != nil {
+				t.Fatal(err)
+			}
+			if text := receive(t, notices); !strings.Contains(text, "again") || l.Admit() != nil {
+				t.Error(text, l.Admit())
+			}
+			closed(t, l)
+			verified(t, l.options.File, Complete)
+		})
 	}
-	l.Append(started(1))
-	if text := <-notices; !strings.Contains(text, "moved, removed or replaced") || l.Admit() == nil {
-		t.Error(text, l.Admit())
-	}
-	if err := os.Rename(file+".1", file); err != nil {
-		t.Fatal(err)
-	}
-	if text := <-notices; !strings.Contains(text, "again") || l.Admit() != nil {
-		t.Error(text, l.Admit())
-	}
-	closed(t, l)
-	verified(t, file, Complete)
 }
 
 // TestAnchors: a log that was written anew as a whole, with its head, is found by a host that has kept an anchor.

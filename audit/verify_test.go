@@ -150,6 +150,9 @@ func TestAFileWithoutAHead(t *testing.T) {
 		"half a line more": {append(slices.Clone(text), `{"n":37,"prev`...), side, NotClosed},
 		"lines more":       {text, older, NotClosed},
 		"only the head":    {nil, side, Broken},
+		"half a line":      {text[:20], nil, Broken},
+		"more in the head": {text, append(slices.Clone(side), "\nmore"...), Complete},
+		"lines of another": {text, head{Log: "a45b2c1e-6f0d-4a53-9f3c-8d1b0a7e5c11"}.text(), Broken},
 	} {
 		file := filepath.Join(t.TempDir(), "a")
 		err := os.WriteFile(file, c.text, 0o600)
