@@ -20,7 +20,7 @@ func TestAConfinedCommandHasNoPartInFilesOfOutput(t *testing.T) {
 	session := openSession(t, rt, execbus.SessionOptions{Dir: workspace, Sandbox: &messages.SandboxPolicy{Type: messages.SandboxWorkspaceWrite}})
 	const n = count(200_000)
 	result, err := session.Exec(patient(t), messages.ExecCommand{Yield: new(messages.MaxYield), Argv: []string{"bash", "-c", fmt.Sprintf(
-		`%s; touch here && echo here; ls -A %[2]s | wc -l; touch %[2]s/x && echo WRITTEN; mv %[2]s away && echo MOVED; rm -r %[2]s && echo REMOVED; true`, n.script(), dir)}})
+		`%s; exec 2>&1; touch here && echo here; ls -A %[2]s | wc -l; touch %[2]s/x && echo WRITTEN; mv %[2]s away && echo MOVED; rm -r %[2]s && echo REMOVED; true`, n.script(), dir)}})
 	if refusal, is := errors.AsType[*messages.Error](err); is && refusal.Enforceable != "" {
 		t.Skipf("skipped: %v", err)
 	}

@@ -93,8 +93,9 @@ func mustMatch(t *testing.T, err, want error) {
 	}
 }
 
-// fullScreen is a program that has the alternate screen on between two inputs.
-const fullScreen = `stty -echo; printf 'before\r\n\033[?1049h\033[2J\033[3;5Hin the middle\033[1;1Htop'; read a
+// fullScreen is a program that has the alternate screen on between two inputs. It writes each of its
+// texts whole: a kernel that makes CR LF of a line's end may write that by itself.
+const fullScreen = `stty -echo -opost; printf 'before\r\n\033[?1049h\033[2J\033[3;5Hin the middle\033[1;1Htop'; read a
 printf '\033[2;1Hmore'; read b; printf '\033[24;1Hbye\033[?1049lafter\r\n'; read c`
 
 // An answer to a full-screen program is its screen, also where an earlier answer has taken what is on it, and text once it has left.

@@ -164,7 +164,8 @@ func TestACutLinkIsNoEnd(t *testing.T) {
 	w.nodeOn(w.through(l), Node{ID: "n"})
 	nc, ctx := w.connect(), w.context()
 	s := w.open(nc, Placement{})
-	result, err := s.Exec(ctx, messages.ExecCommand{Argv: []string{"/bin/sh", "-c", "echo before; read -r l; echo $l; read -r l; echo $l"}, OpenStdin: true, Yield: new(time.Duration)})
+	result, err := s.Exec(ctx, messages.ExecCommand{Argv: []string{"/bin/sh", "-c", "echo before; read -r l; echo $l; read -r l; echo $l"}, OpenStdin: true, Yield: new(patience),
+		Until: &messages.Until{Pattern: "before"}}) // a process that is only starting takes no input
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +373,8 @@ func TestTheServerMayBeRestarted(t *testing.T) {
 	w.nodeOn(w.through(newLink(t, address)), Node{ID: "n", LostAfter: 10 * shortLease})
 	ctx := w.context()
 	s := w.open(nc, Placement{})
-	result, err := s.Exec(ctx, messages.ExecCommand{Argv: []string{"/bin/sh", "-c", "echo before; read -r l; echo $l"}, OpenStdin: true, Yield: new(time.Duration)})
+	result, err := s.Exec(ctx, messages.ExecCommand{Argv: []string{"/bin/sh", "-c", "echo before; read -r l; echo $l"}, OpenStdin: true, Yield: new(patience),
+		Until: &messages.Until{Pattern: "before"}})
 	if err != nil {
 		t.Fatal(err)
 	}

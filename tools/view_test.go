@@ -52,7 +52,8 @@ func TestAViewThatThereIsNot(t *testing.T) {
 // A full-screen program answers with its screen, and its output can be read in every form, by the offsets of its bytes.
 func TestFullScreenProgramsInViews(t *testing.T) {
 	set, _ := open(t, tools.Options{Session: execbus.SessionOptions{NoLoginShell: true, View: messages.ViewText}})
-	script := `stty -echo; printf '\\033[?1049h\\033[2J\\033[2;3H\\033[7mtwo\\033[m'; read a; printf '\\033[1;1Hone'; read b; printf '\\033[?1049l'; echo left`
+	// A kernel that makes CR LF of a line's end may write that by itself.
+	script := `stty -echo -opost; printf '\\033[?1049h\\033[2J\\033[2;3H\\033[7mtwo\\033[m'; read a; printf '\\033[1;1Hone'; read b; printf '\\033[?1049l'; echo left`
 	answer := call(t, set, "exec_command", `{"cmd": "`+script+`", "tty": true, "until": {"pattern": "two"}}`)
 	o := structured[tools.Outcome](t, answer)
 	if o.SessionID == nil || o.Output != "\n  two\n" {
