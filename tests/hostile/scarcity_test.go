@@ -266,7 +266,7 @@ func haveFullDisk() {
 	}
 	h := startPoor()
 	for _, tty := range []bool{false, true} {
-		result, err := h.session.Exec(h.ctx, messages.ExecCommand{Argv: []string{self, os.Args[1], "4000000"}, Dir: dir, TTY: tty,
+		result, err := h.session.Exec(h.ctx, messages.ExecCommand{Argv: []string{self, os.Args[1], "4000000"}, Dir: dir, TTY: tty, Yield: new(messages.MaxYield),
 			Environment: &messages.EnvironmentPolicy{Set: map[string]string{roleVariable: "flood"}}})
 		if err != nil || result.Status != messages.StatusExited(0) || int64(len(result.Output))+result.Omitted != 4_000_000 {
 			h.complain("a flood: %v", err)
