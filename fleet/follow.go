@@ -185,7 +185,7 @@ func Follow(ctx context.Context, nc *nats.Conn, session messages.SessionID, proc
 			yield(nil, err)
 			return
 		}
-		r := &follower{fleet: f, session: &Session{fleet: f, place: Place{Session: session}}, subject: outputSubject(session, process), at: from, total: -1,
+		r := &follower{fleet: f, session: &Session{fleet: f, place: Place{Session: session}}, subject: outputSubject(session, process), at: from, total: -1, soon: soon,
 			origin: messages.Origin{Session: session, Process: process}, yield: yield, told: f.historyOf(session)}
 		if err := r.follow(ctx); err != nil && !errors.Is(err, errLeft) {
 			if ctx.Err() != nil {
@@ -213,6 +213,7 @@ type follower struct {
 	known   bool   // the process has events
 	lost    bool
 	asked   bool // the node, since messages came or for a while
+	soon    time.Duration
 	// incoming is output as it comes. What comes while it is full is lost here, but not on the server.
 	incoming chan *nats.Msg
 	ahead    *piece // came and is not given
@@ -232,7 +233,7 @@ func (r *follower) follow(ctx context.Context) error {
 		}
 		defer func() { _ = subscription.Unsubscribe() }()
 	}
-	for pause, look := soon, true; ; {
+	for pause, look := r.soon, true; ; {
 		if look {
 			if over, err := r.look(ctx, pause >= idle); over || err != nil {
 				return err
@@ -256,10 +257,10 @@ func (r *follower) follow(ctx context.Context) error {
 		case m := <-incoming:
 			r.receive(m)
 			if pause, look = min(pause, idle), r.ahead != nil && r.ahead.offset > r.at; look {
-				pause = soon
+				pause = r.soon
 			}
 		case <-events:
-			pause, look = soon, true
+			pause, look = r.soon, true
 		case <-time.After(pause):
 			look, r.asked = true, pause < idle
 			pause = min(2*pause, idleMost)
@@ -425,7 +426,7 @@ func (r *follower) locate(ctx context.Context) (uint64, error) {
 // fill asks the node for the output up to an offset, or, if that is 0, for what it has now. What it does not have is a gap if the server
 // does not have it either; if that is not certain, because output may be on its way to the server, fill stops there.
 func (r *follower) fill(ctx context.Context, until int64, certain bool) error {
-	for pause := soon; ; pause = min(2*pause, idleMost) {
+	for pause := r.soon; ; pause = min(2*pause, idleMost) {
 		page, err := r.session.Read(ctx, messages.ReadOutput{Process: r.origin.Process, Offset: &r.at, Max: r.page(), SkipLost: true})
 		switch {
 		case ctx.Err() != nil:

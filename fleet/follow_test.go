@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -17,10 +18,13 @@ import (
 type deaf struct {
 	jetstream.Stream
 	times, asked int
+	heard        func()
 }
 
 func (d *deaf) unheard() error {
-	d.asked++
+	if d.asked++; d.heard != nil {
+		d.heard()
+	}
 	if d.times--; d.times >= 0 {
 		return context.DeadlineExceeded
 	}
@@ -81,7 +85,7 @@ func TestAServerThatDoesNotAnswerIsNoEnd(t *testing.T) {
 		}
 		f.events = &deaf{Stream: f.events.(*deaf).Stream, times: times}
 		output, gaps := "", []messages.Gap(nil)
-		r := &follower{fleet: f, session: &Session{fleet: f, place: Place{Session: "s"}}, subject: outputSubject("s", 7), total: -1,
+		r := &follower{fleet: f, session: &Session{fleet: f, place: Place{Session: "s"}}, subject: outputSubject("s", 7), total: -1, soon: soon,
 			origin: messages.Origin{Session: "s", Process: 7}, told: f.historyOf("s"), yield: func(event messages.Event, err error) bool {
 				switch e := event.(type) {
 				case messages.OutputDelta:
@@ -231,7 +235,7 @@ func page(at, first, end int64, ended bool) messages.OutputPage {
 // reader is a Follow from the first byte on; output is called with each byte.
 func (f *following) reader(output func(at int64)) (r *follower, gaps *[]messages.Gap) {
 	gaps = new([]messages.Gap)
-	r = &follower{fleet: f.fleet, session: &Session{fleet: f.fleet, place: f.node.place}, subject: outputSubject("s", 7), total: -1,
+	r = &follower{fleet: f.fleet, session: &Session{fleet: f.fleet, place: f.node.place}, subject: outputSubject("s", 7), total: -1, soon: soon,
 		origin: messages.Origin{Session: "s", Process: 7}, told: f.fleet.historyOf("s"), yield: func(event messages.Event, err error) bool {
 			switch e := event.(type) {
 			case messages.OutputDelta:
@@ -330,19 +334,58 @@ func TestOutputThatNeverComesIsAGap(t *testing.T) {
 	}
 }
 
-// A message that was lost without a trace is noticed because the node is asked from time to time.
+// A message that was lost without a trace is noticed because the node is asked from time to time, but not as often as the server.
 func TestANodeWithoutMessagesIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFollowing(t)
+	output := &deaf{Stream: f.fleet.output}
+	f.fleet.output = output
+	before := 0
 	f.answers(func(n int, at int64) (messages.OutputPage, error) {
 		if n == 0 {
 			return page(at, 0, 0, false), nil
 		}
+		before = output.asked // the reader waits for this answer
 		return page(at, 0, 3, true), nil
 	})
-	output, gaps := followed(t, f.ctx, f.nc, &Session{fleet: f.fleet, place: f.node.place}, 7, 0)
-	if string(output) != "xxx" || gaps != nil {
-		t.Errorf("%q, %v", output, gaps)
+	bytes := 0
+	r, gaps := f.reader(func(int64) { bytes++ })
+	if err := r.follow(f.ctx); err != nil || bytes != 3 || *gaps != nil {
+		t.Errorf("%d bytes, %v, %v", bytes, *gaps, err)
+	}
+	if before < 8 { // after 2 ms, 4 ms, and so on up to idle
+		t.Errorf("the server was asked %d times before", before)
+	}
+}
+
+// An event wakes a reader, however long it would have waited otherwise. The node is not asked for that.
+func TestAnEventWakesAReader(t *testing.T) {
+	f := newFollowing(t)
+	asked := 0
+	f.answers(func(_ int, at int64) (messages.OutputPage, error) {
+		asked++
+		return page(at, 0, 3, false), nil
+	})
+	output := &deaf{Stream: f.fleet.output}
+	f.fleet.output = output
+	bytes := 0
+	r, gaps := f.reader(func(at int64) {
+		switch bytes++; at {
+		case 2:
+			f.publish(3, 4)
+		case 3:
+			if err := stored(f.ctx, f.node, messages.TerminalResized{Origin: messages.Origin{Session: "s", Process: 7}}); err != nil {
+				t.Error(err)
+			}
+			output.heard = func() { // it looks because of that
+				output.heard = func() {}
+				f.closed(4)
+			}
+		}
+	})
+	r.soon = time.Hour
+	if err := r.follow(f.ctx); err != nil || bytes != 4 || *gaps != nil || asked != 1 {
+		t.Errorf("%d bytes, %v, %v; the node was asked %d times", bytes, *gaps, err, asked)
 	}
 }
 
