@@ -310,3 +310,66 @@ func TestManyNodesLookAtEachOtherAsOftenAsFew(t *testing.T) {
 		}
 	}
 }
+
+// hasty is a bucket whose watcher says that all values have come before the last one has.
+type hasty struct {
+	jetstream.KeyValue
+	updates chan jetstream.KeyValueEntry
+}
+
+func (h *hasty) WatchAll(ctx context.Context, options ...jetstream.WatchOpt) (jetstream.KeyWatcher, error) {
+	watcher, err := h.KeyValue.WatchAll(ctx, options...)
+	if err != nil {
+		return nil, err
+	}
+	var all []jetstream.KeyValueEntry
+	for entry := range watcher.Updates() {
+		if entry == nil {
+			break
+		}
+		all = append(all, entry)
+	}
+	last := len(all) - 1
+	for _, entry := range append(all[:last:last], nil, all[last]) {
+		h.updates <- entry
+	}
+	return h, watcher.Stop()
+}
+
+func (h *hasty) Updates() <-chan jetstream.KeyValueEntry { return h.updates }
+func (h *hasty) Stop() error                             { return nil }
+
+// A bucket is read to its end, also if one value is changed meanwhile and comes late, and if one is gone.
+func TestABucketIsReadToItsEnd(t *testing.T) {
+	w := newWorld(t, Settings{})
+	ctx := w.context()
+	f, err := join(ctx, w.connect())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []messages.SessionID{"a", "b", "c", "d"} {
+		if _, err := f.change(ctx, Place{Session: id, State: StateEnded, Epoch: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(want string) {
+		t.Helper()
+		places, err := valuesOf(ctx, &hasty{f.place, make(chan jetstream.KeyValueEntry, 10)}, placeOf)
+		ids := ""
+		for _, place := range places {
+			ids += string(place.Session)
+		}
+		if ids != want || err != nil {
+			t.Errorf("%q, %v; want %q", ids, err, want)
+		}
+	}
+	read("abcd")
+	if err := f.place.Delete(ctx, "b"); err != nil {
+		t.Fatal(err)
+	}
+	read("acd")
+	if err := f.place.Purge(ctx, "d"); err != nil {
+		t.Fatal(err)
+	}
+	read("ac")
+}

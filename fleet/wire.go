@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -320,31 +321,67 @@ func (f *fleet) write(ctx context.Context, place Place) (Place, error) {
 	return wanted, err
 }
 
-// valuesOf reads a whole bucket.
+// recount is the pause before the values of a bucket are counted again, if fewer have come.
+const recount = 20 * time.Millisecond
+
+// valuesOf reads a whole bucket, in the order of the last changes. A watcher says too early that all values have come, if some change
+// meanwhile. So they are counted.
 func valuesOf[T any](ctx context.Context, bucket jetstream.KeyValue, decode func(jetstream.KeyValueEntry) (T, error)) (values []T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, booksTime)
 	defer cancel()
-	watcher, err := bucket.WatchAll(ctx, jetstream.IgnoreDeletes())
+	type counted struct {
+		keys uint64
+		err  error
+	}
+	counts := make(chan counted, 1)
+	count := func() {
+		status, err := bucket.Status(ctx)
+		if err != nil {
+			counts <- counted{err: err}
+			return
+		}
+		counts <- counted{keys: status.Values()}
+	}
+	go count() // while the values come
+	watcher, err := bucket.WatchAll(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = watcher.Stop() }()
-	for {
+	latest := map[string]jetstream.KeyValueEntry{} // also of keys that were deleted: they count
+	for told, known, keys := false, false, uint64(0); !told || !known; {
 		select {
 		case entry, open := <-watcher.Updates():
-			if !open {
+			switch {
+			case !open:
 				return nil, fmt.Errorf("the bucket %s was not read to its end", bucket.Bucket())
+			case entry == nil:
+				told = true
+			default:
+				latest[entry.Key()] = entry
 			}
-			if entry == nil { // all values there were
-				return values, nil
+		case c := <-counts:
+			if c.err != nil {
+				return nil, c.err
 			}
-			if value, err := decode(entry); err == nil { // what is no value of ours is nobody's business
-				values = append(values, value)
-			}
+			known, keys = true, c.keys
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
+		if told && known && uint64(len(latest)) < keys { // the rest comes, unless it has expired
+			known = false
+			time.AfterFunc(recount, count)
+		}
 	}
+	for _, entry := range slices.SortedFunc(maps.Values(latest), func(a, b jetstream.KeyValueEntry) int { return cmp.Compare(a.Revision(), b.Revision()) }) {
+		if entry.Operation() != jetstream.KeyValuePut {
+			continue
+		}
+		if value, err := decode(entry); err == nil { // what is no value of ours is nobody's business
+			values = append(values, value)
+		}
+	}
+	return values, nil
 }
 
 // list gives the nodes, as they were at most so long ago. One Open at a time reads them, and the others wait for that.
