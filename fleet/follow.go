@@ -213,7 +213,9 @@ type follower struct {
 	known   bool   // the process has events
 	lost    bool
 	asked   bool // the node, since messages came or for a while
+	gone    bool // the session has ended or its node is lost: what the node has nobody gets
 	soon    time.Duration
+	quiet   time.Duration // how long the reader has waited since output, or an event of the process, came
 	// incoming is output as it comes. What comes while it is full is lost here, but not on the server.
 	incoming chan *nats.Msg
 	ahead    *piece // came and is not given
@@ -235,7 +237,7 @@ func (r *follower) follow(ctx context.Context) error {
 	}
 	for pause, look := r.soon, true; ; {
 		if look {
-			if over, err := r.look(ctx, pause >= idle); over || err != nil {
+			if over, err := r.look(ctx); over || err != nil {
 				return err
 			}
 		}
@@ -253,6 +255,9 @@ func (r *follower) follow(ctx context.Context) error {
 		if r.total >= 0 && r.at >= r.total {
 			return nil
 		}
+		if r.total >= 0 && events != nil { // no event says more, and those of other processes would keep the reader from its pauses
+			events, pause = nil, r.soon
+		}
 		select {
 		case m := <-incoming:
 			r.receive(m)
@@ -262,7 +267,7 @@ func (r *follower) follow(ctx context.Context) error {
 		case <-events:
 			pause, look = r.soon, true
 		case <-time.After(pause):
-			look, r.asked = true, pause < idle
+			look, r.asked, r.quiet = true, r.asked && pause < idle, r.quiet+pause
 			pause = min(2*pause, idleMost)
 		case <-ctx.Done():
 			return ctx.Err()
@@ -273,7 +278,7 @@ func (r *follower) follow(ctx context.Context) error {
 // receive takes a message. Its output is ahead until it is given.
 func (r *follower) receive(m *nats.Msg) {
 	if p, ok := pieceOf(m.Header, m.Data); ok {
-		r.ahead = &p
+		r.ahead, r.quiet = &p, 0
 	}
 }
 
@@ -292,7 +297,7 @@ func (r *follower) met() bool {
 
 // look gives what the server keeps and then what the node has, until output that came goes on from there. It reports whether there will be
 // no more. It is certain that nothing is on its way to the server if nothing came for a while.
-func (r *follower) look(ctx context.Context, certain bool) (over bool, err error) {
+func (r *follower) look(ctx context.Context) (over bool, err error) {
 	if _, err := r.learn(ctx); err != nil {
 		return false, err
 	}
@@ -300,18 +305,23 @@ func (r *follower) look(ctx context.Context, certain bool) (over bool, err error
 	switch {
 	case err != nil, !all: // a server that does not answer may do so later
 		return false, err
-	case r.lost: // what the server has was given, and there is no more
-		if end := r.total; end != r.at && !r.yield(r.gap(r.at, end), nil) {
-			return false, errLeft
-		}
-		return true, nil
 	case r.met():
 		return false, nil
+	case r.lost: // what the server has was given, and there is no more but what came
+		end := r.total
+		if r.ahead != nil {
+			end = r.ahead.offset
+		}
+		if end != r.at && !r.yield(r.gap(r.at, end), nil) {
+			return false, errLeft
+		}
+		r.at = end
+		return r.ahead == nil, nil
 	case r.ahead != nil:
-		return false, r.fill(ctx, r.ahead.offset, certain)
+		return false, r.fill(ctx, r.ahead.offset, r.quiet >= idle)
 	case !r.asked && r.total < 0, r.total > r.at:
 		r.asked = true
-		return false, r.fill(ctx, max(r.total, 0), certain)
+		return false, r.fill(ctx, max(r.total, 0), r.quiet >= idle)
 	}
 	return false, nil
 }
@@ -345,7 +355,7 @@ func (r *follower) learn(ctx context.Context) (all bool, err error) {
 		if event.From().Process != r.origin.Process {
 			continue
 		}
-		r.known, r.origin.Call = true, event.From().Call
+		r.known, r.origin.Call, r.quiet = true, event.From().Call, 0
 		switch e := event.(type) {
 		case messages.OutputClosed:
 			r.total = e.Total
@@ -424,8 +434,11 @@ func (r *follower) locate(ctx context.Context) (uint64, error) {
 }
 
 // fill asks the node for the output up to an offset, or, if that is 0, for what it has now. What it does not have is a gap if the server
-// does not have it either; if that is not certain, because output may be on its way to the server, fill stops there.
+// does not have it either; if that is not certain, because output may be on its way to the server, fill stops there, to ask again.
 func (r *follower) fill(ctx context.Context, until int64, certain bool) error {
+	if r.gone && !certain { // an answer takes long
+		return nil
+	}
 	for pause := r.soon; ; pause = min(2*pause, idleMost) {
 		page, err := r.session.Read(ctx, messages.ReadOutput{Process: r.origin.Process, Offset: &r.at, Max: r.page(), SkipLost: true})
 		switch {
@@ -466,6 +479,7 @@ func (r *follower) fill(ctx context.Context, until int64, certain bool) error {
 			r.at = until
 			return nil
 		case err != nil:
+			r.gone = errors.Is(err, messages.ErrClosed) || errors.Is(err, messages.ErrNodeLost)
 			return nil
 		}
 		if until == 0 {
@@ -473,6 +487,7 @@ func (r *follower) fill(ctx context.Context, until int64, certain bool) error {
 		}
 		if page.Missed > 0 {
 			if !certain {
+				r.asked = false
 				return nil
 			}
 			end := min(r.at+page.Missed, until)

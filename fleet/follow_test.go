@@ -322,6 +322,144 @@ func TestOutputOnItsWayToTheServerIsNoGap(t *testing.T) {
 	}
 }
 
+// begun stores that the process has started, and lets the node store events of another one.
+func (f *following) begun() {
+	f.t.Helper()
+	if err := stored(f.ctx, f.node, messages.ExecStarted{Origin: messages.Origin{Session: "s", Process: 7}}); err != nil {
+		f.t.Fatal(err)
+	}
+	f.node.told[8] = true
+}
+
+// What came before the reader learned that the node is lost is given: it is no gap.
+func TestOutputThatCameFromALostNodeIsNoGap(t *testing.T) {
+	for name, test := range map[string]struct {
+		keeps bool  // the server keeps output
+		first int64 // byte of what comes
+		gaps  [][2]int64
+	}{
+		"next":          {true, 3, [][2]int64{{6, messages.UnknownEnd}}},
+		"behind a hole": {false, 3, [][2]int64{{0, 3}, {6, messages.UnknownEnd}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFollowing(t)
+			f.begun()
+			want := int64(6 - test.first)
+			if test.keeps {
+				f.publish(0, 3)
+				f.kept(3)
+				want += 3
+			} else {
+				f.fleet.output = empty{f.fleet.output}
+			}
+			events := &deaf{Stream: f.fleet.events}
+			f.fleet.events = events
+			events.heard = func() { // before the reader reads the first event
+				events.heard = nil
+				f.publish(int(test.first), 6)
+				if err := f.fleet.lose(f.ctx, f.node.place, "test"); err != nil {
+					t.Error(err)
+				}
+			}
+			bytes := int64(0)
+			r, gaps := f.reader(func(int64) { bytes++ })
+			if err := r.follow(f.ctx); err != nil || bytes != want || len(*gaps) != len(test.gaps) {
+				t.Fatalf("%d bytes, %v, %v", bytes, *gaps, err)
+			}
+			for i, gap := range *gaps {
+				if [2]int64{gap.First, gap.End} != test.gaps[i] {
+					t.Errorf("%v, want %v", gap, test.gaps[i])
+				}
+			}
+		})
+	}
+}
+
+// Events of other processes, however many, keep no reader from the end of a process, nor from output behind what is lost.
+func TestABusySessionKeepsNoReaderFromAGap(t *testing.T) {
+	for name, test := range map[string]struct {
+		ended bool
+		every int // so many questions to the server there is an event
+	}{
+		"ended":   {true, 1},
+		"running": {false, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFollowing(t)
+			f.begun()
+			if test.ended {
+				f.closed(6)
+			}
+			f.answers(func(_ int, at int64) (messages.OutputPage, error) { return page(at, 3, 6, test.ended), nil })
+			ctx, stop := context.WithCancel(f.ctx)
+			defer stop()
+			output := &deaf{Stream: f.fleet.output}
+			f.fleet.output = output
+			output.heard = func() {
+				if output.asked > 60 {
+					stop()
+				}
+				if output.asked%test.every == 0 {
+					if err := stored(f.ctx, f.node, messages.TerminalResized{Origin: messages.Origin{Session: "s", Process: 8}}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			bytes := 0
+			r, gaps := f.reader(func(at int64) {
+				if bytes++; at == 5 && !test.ended {
+					f.closed(6)
+				}
+			})
+			r.soon = idle / 5
+			if err := r.follow(ctx); err != nil || bytes != 3 || len(*gaps) != 1 || (*gaps)[0].First != 0 || (*gaps)[0].End != 3 {
+				t.Errorf("%d bytes, %v, %v; the server was asked %d times", bytes, *gaps, err, output.asked)
+			}
+		})
+	}
+}
+
+// A session that has ended, or whose node is lost, is asked once, and once more when it is certain that no output is on its way: it takes a
+// while to find out that nobody answers.
+func TestASessionThatIsOverIsAskedTwice(t *testing.T) {
+	for _, code := range []messages.ErrorCode{messages.ErrClosed, messages.ErrNodeLost} {
+		t.Run(code.Error(), func(t *testing.T) {
+			t.Parallel()
+			f := newFollowing(t)
+			f.closed(3)
+			asked := 0
+			f.answers(func(int, int64) (messages.OutputPage, error) {
+				asked++
+				return messages.OutputPage{}, &messages.Error{Code: code}
+			})
+			output, gaps := followed(t, f.ctx, f.nc, &Session{fleet: f.fleet, place: f.node.place}, 7, 0)
+			if len(output) != 0 || len(gaps) != 1 || gaps[0].First != 0 || gaps[0].End != 3 || asked != 2 {
+				t.Errorf("%q, %v; asked %d times", output, gaps, asked)
+			}
+		})
+	}
+}
+
+// A reader whose first question the server did not answer asks the node when the server does.
+func TestANodeIsAskedWhenTheServerAnswers(t *testing.T) {
+	f := newFollowing(t)
+	output := &deaf{Stream: f.fleet.output, times: 1}
+	f.fleet.output = output
+	before := 0
+	f.answers(func(n int, at int64) (messages.OutputPage, error) {
+		if n == 0 {
+			before = output.asked
+		}
+		return page(at, 0, 3, true), nil
+	})
+	bytes := 0
+	r, gaps := f.reader(func(int64) { bytes++ })
+	if err := r.follow(f.ctx); err != nil || bytes != 3 || *gaps != nil || before != 2 {
+		t.Errorf("%d bytes, %v, %v; the server was asked %d times before", bytes, *gaps, err, before)
+	}
+}
+
 // What neither the node has nor the server will get is a gap, after a while.
 func TestOutputThatNeverComesIsAGap(t *testing.T) {
 	t.Parallel()
