@@ -48,9 +48,9 @@
 // # Output and events
 //
 // The node's log, or its spool, is the truth. The server keeps output for 10 minutes as a cache: of a process the newest 256 messages of at
-// most 64 KiB, of all sessions together Settings.CacheBytes. Follow reads from any offset: from the server, else from the node, and what
-// neither has is a messages.Gap with its range. A reader that keeps up is sent output as it comes and asks for nothing; 256 messages may wait
-// for a slow one, which then asks the server again. A process never waits for the server: the node has 4 MiB of output in memory for each
+// most 256 KiB, of all sessions together Settings.CacheBytes. Output after a pause is sent at once; what comes within the next 2 ms is sent
+// together. Follow reads from any offset: from the server, else from the node, and what neither has is a messages.Gap with its range. A reader
+// that keeps up is sent output as it comes and asks for nothing; 64 messages may wait for a slow one, which then asks the server again. A process never waits for the server: the node has 4 MiB of output in memory for each
 // session that is not sent, and drops the oldest, which is then read from its log.
 //
 // A log has the first 512 KiB of an output and the last MiB. With execbus.Options.Spool, which execbus-fleet sets, the rest is in a file, within

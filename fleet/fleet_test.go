@@ -80,6 +80,79 @@ func TestAFloodIsGivenOnceOrIsInAGap(t *testing.T) {
 	}
 }
 
+// Output is sent at once if none was sent a moment before; else what comes in that moment is sent together. Another event does not wait for it.
+func TestOutputOfAMomentIsSentTogether(t *testing.T) {
+	w := newWorld(t, Settings{})
+	ctx := w.context()
+	f, err := join(ctx, w.connect())
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := w.node(Node{ID: "n"}).rt.OpenSession(execbus.SessionOptions{Dir: "/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &held{n: &node{fleet: f}, place: Place{Session: session.ID(), Epoch: 1}}
+	if h.events, err = session.Events(execbus.Watch{Kinds: published}); err != nil {
+		t.Fatal(err)
+	}
+	defer h.events.Close()
+	cat, err := session.Start(ctx, messages.ExecCommand{Argv: []string{"cat"}, OpenStdin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	echoes := func(letter string) messages.OutputDelta {
+		t.Helper()
+		if _, err := cat.Write([]byte(letter)); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			event, err := h.events.Next(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if output, is := event.(messages.OutputDelta); is {
+				return output
+			}
+		}
+	}
+	if next := h.output(ctx, echoes("a")); next != nil || h.sent.IsZero() {
+		t.Errorf("behind the first output is %v; it was sent %v", next, h.sent)
+	}
+	h.sent = time.Now().Add(time.Hour) // the moment lasts until something else comes
+	first := echoes("b")
+	together := make(chan messages.Event)
+	go func() { together <- h.output(ctx, first) }()
+	for _, text := range []string{"c", "d"} {
+		if _, err := cat.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cat.CloseStdin(ctx); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case next := <-together:
+		if _, is := next.(messages.OutputDelta); is || next == nil {
+			t.Errorf("behind the output is %v", next)
+		}
+	case <-time.After(patience):
+		t.Fatal("the output is not sent")
+	}
+	sent := ""
+	until(t, "all is stored", func() bool {
+		last, err := f.output.GetLastMsgForSubject(ctx, outputSubject(session.ID(), cat.ID()))
+		if err != nil {
+			return false
+		}
+		sent = fmt.Sprintf("%d messages, the last is %q", last.Sequence, last.Data)
+		return strings.HasSuffix(string(last.Data), "d")
+	})
+	if sent != `2 messages, the last is "bcd"` {
+		t.Error(sent)
+	}
+}
+
 // A start is answered when the program runs, and not after the time that an exec would wait. Its first event is stored then.
 func TestAStartWaitsForNothing(t *testing.T) {
 	w := newWorld(t, Settings{})

@@ -226,7 +226,7 @@ func (r *follower) follow(ctx context.Context) error {
 	if r.session.place, err = r.read(ctx, r.origin.Session); err != nil {
 		return err
 	}
-	r.incoming = make(chan *nats.Msg, outputsKept)
+	r.incoming = make(chan *nats.Msg, outputsWaiting)
 	events := make(chan *nats.Msg, 1) // more are dropped: one is enough
 	for subject, to := range map[string]chan *nats.Msg{r.subject: r.incoming, eventSubject(r.origin.Session): events} {
 		subscription, err := r.nc.ChanSubscribe(subject, to)

@@ -31,6 +31,10 @@ const (
 	// linger is how long an event waits for those that are stored with it. The first one of a process does not wait, because answers do.
 	linger     = 5 * time.Millisecond
 	batchBytes = 64 << 10 // of events in one message; a larger event has one of its own
+	// pace is the time between two messages with output, unless a message is full or another event comes: what comes in that time is sent
+	// together. The first output after a pause is sent at once.
+	pace      = 2 * time.Millisecond
+	maxDeltas = 512 // in one message: their lengths are in its header
 )
 
 // held is a session on the node that has it. One goroutine takes its calls and owns the fields below calls; another publishes.
@@ -61,8 +65,9 @@ type held struct {
 	// Of the goroutine that publishes:
 	next  messages.Event // was taken and is not published
 	batch batch
-	index uint64 // of the last stored message
-	last  uint64 // its sequence in the stream
+	index uint64    // of the last stored message
+	last  uint64    // its sequence in the stream
+	sent  time.Time // when output was sent
 	told  map[messages.ProcessID]bool
 }
 
@@ -412,7 +417,7 @@ func (h *held) publish(ctx context.Context) error {
 		}
 		switch e := h.next.(type) {
 		case messages.OutputDelta:
-			h.next = h.output(e)
+			h.next = h.output(ctx, e)
 			continue
 		case messages.Gap:
 			if e.Deltas > 0 {
@@ -479,24 +484,29 @@ func (h *held) add(ctx context.Context, event messages.Event) error {
 	return nil
 }
 
-// output publishes a piece of output with those that follow it and are there already. It returns the event after them, if it took it.
-func (h *held) output(first messages.OutputDelta) messages.Event {
+// output publishes a piece of output with those that follow it within the pace. It returns the event after them, if it took it.
+func (h *held) output(ctx context.Context, first messages.OutputDelta) (next messages.Event) {
 	data, sizes, end := bytes.Clone(first.Bytes), []string{strconv.Itoa(len(first.Bytes))}, first.Offset+int64(len(first.Bytes))
-	var next messages.Event
+	ctx, cancel := context.WithDeadline(ctx, h.sent.Add(pace))
+	defer cancel()
 	for {
 		event, ok, _ := h.events.TryNext()
 		if !ok {
-			break
+			var err error
+			if event, err = h.events.Next(ctx); err != nil {
+				break // it is time; an end of the events is found again
+			}
 		}
 		e, is := event.(messages.OutputDelta)
 		if !is || e.Process != first.Process || e.Stream != first.Stream || e.Offset != end || e.Seq != first.Seq+uint64(len(sizes)) ||
-			len(data)+len(e.Bytes) > min(outputBatch, h.n.piece()) {
+			len(data)+len(e.Bytes) > min(outputBatch, h.n.piece()) || len(sizes) == maxDeltas {
 			next = event
 			break
 		}
 		data, sizes, end = append(data, e.Bytes...), append(sizes, strconv.Itoa(len(e.Bytes))), end+int64(len(e.Bytes))
 	}
 	h.cache(first.Process, fmt.Sprintf("%s %d %d %s", first.Stream, first.Seq, first.Offset, strings.Join(sizes, ",")), data)
+	h.sent = time.Now()
 	return next
 }
 

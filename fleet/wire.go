@@ -51,9 +51,11 @@ const (
 	// DefaultCacheBytes bounds the output that the server keeps, of all sessions together, and cacheAge how long.
 	DefaultCacheBytes = 256 << 20
 	cacheAge          = 10 * time.Minute
-	// outputBatch is the most output in one message, in bytes, and outputsKept the most messages of one process: 16 MiB.
-	outputBatch = 64 << 10
+	// outputBatch is the most output in one message, in bytes, and outputsKept the most messages of one process: 64 MiB.
+	outputBatch = 256 << 10
 	outputsKept = 256
+	// outputsWaiting is how many messages wait for a reader that is slow: 16 MiB.
+	outputsWaiting = 64
 	// storeTime is how long one request to the server may take before it is tried again.
 	storeTime = 2 * time.Second
 	// booksTime is the same for reading a whole bucket.
