@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -50,10 +49,15 @@ func (p Placement) level() messages.Assurance {
 
 // unfit says why a node cannot have the session; empty if it can.
 func (p Placement) unfit(info NodeInfo) string {
-	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
-		if info.Labels[name] != p.Labels[name] {
-			return fmt.Sprintf("it has no label %s=%s", name, p.Labels[name])
+	var first string // of the labels that it does not have
+	lacks := false
+	for name, value := range p.Labels {
+		if info.Labels[name] != value && (!lacks || name < first) {
+			first, lacks = name, true
 		}
+	}
+	if lacks {
+		return fmt.Sprintf("it has no label %s=%s", first, p.Labels[first])
 	}
 	if level := p.level(); !slices.Contains(info.Levels, level) {
 		return fmt.Sprintf("it cannot enforce the sandbox level %s", level)
@@ -63,14 +67,14 @@ func (p Placement) unfit(info NodeInfo) string {
 
 // choose takes the less loaded of two random nodes among those that fit. Of all others it says why they do not.
 func (p Placement) choose(nodes []NodeInfo, refused map[string]string) (chosen NodeInfo, found bool, reasons []string) {
-	var fit []NodeInfo
-	for _, info := range nodes {
+	fit := make([]int, 0, len(nodes)) // of nodes, which are large
+	for n, info := range nodes {
 		why := p.unfit(info)
 		if refusal := refused[info.ID]; refusal != "" && why == "" {
 			why = refusal
 		}
 		if why == "" {
-			fit = append(fit, info)
+			fit = append(fit, n)
 		} else {
 			reasons = append(reasons, info.ID+": "+why)
 		}
@@ -80,14 +84,14 @@ func (p Placement) choose(nodes []NodeInfo, refused map[string]string) (chosen N
 		return NodeInfo{}, false, reasons
 	}
 	i := rand.IntN(len(fit))
-	chosen = fit[i]
+	chosen = nodes[fit[i]]
 	if len(fit) > 1 {
 		j := rand.IntN(len(fit) - 1)
 		if j >= i {
 			j++
 		}
-		if load(fit[j]) < load(chosen) {
-			chosen = fit[j]
+		if other := nodes[fit[j]]; load(other) < load(chosen) {
+			chosen = other
 		}
 	}
 	return chosen, true, nil
@@ -153,11 +157,17 @@ type opener struct {
 func (o *opener) open(ctx context.Context) (*Session, error) {
 	period := o.lease / 5 // between two heartbeats, so an older list may say something else
 	for age := period; ; {
-		nodes, now, err := o.list(ctx, age)
+		var info NodeInfo
+		var found bool
+		var reasons []string
+		now, err := o.list(ctx, age, func(nodes []NodeInfo) {
+			if info, found, reasons = o.choose(nodes, o.refused); len(nodes) == 0 {
+				reasons = []string{"the fleet has no nodes now"}
+			}
+		})
 		if err != nil {
 			return nil, failed("open session", err)
 		}
-		info, found, reasons := o.choose(nodes, o.refused)
 		if found {
 			session, err := o.try(ctx, info)
 			if session != nil || err != nil {
@@ -170,9 +180,6 @@ func (o *opener) open(ctx context.Context) (*Session, error) {
 			continue
 		}
 		age = period
-		if len(nodes) == 0 {
-			reasons = []string{"the fleet has no nodes now"}
-		}
 		if !time.Now().Before(o.until) {
 			return nil, &messages.Error{Code: messages.ErrLimitReached, Op: "open session", Subject: string(o.place.Session),
 				Detail: "no node takes it: " + strings.Join(reasons, "; ") + "; wait, or ask for less"}

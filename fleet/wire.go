@@ -328,30 +328,37 @@ const recount = 20 * time.Millisecond
 
 // valuesOf reads a whole bucket, in the order of the last changes. A watcher says too early that all values have come, if some change
 // meanwhile. So they are counted.
-func valuesOf[T any](ctx context.Context, bucket jetstream.KeyValue, decode func(jetstream.KeyValueEntry) (T, error)) (values []T, err error) {
+func valuesOf[T any](ctx context.Context, bucket jetstream.KeyValue, decode func(jetstream.KeyValueEntry) (T, error)) ([]T, error) {
+	return readValues(ctx, bucket, decode, true)
+}
+
+// readValues is valuesOf, if the values are counted. If not, one that is being changed may be missing, and it costs a request less.
+func readValues[T any](ctx context.Context, bucket jetstream.KeyValue, decode func(jetstream.KeyValueEntry) (T, error), counts bool) (values []T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, booksTime)
 	defer cancel()
 	type counted struct {
 		keys uint64
 		err  error
 	}
-	counts := make(chan counted, 1)
+	results := make(chan counted, 1)
 	count := func() {
 		status, err := bucket.Status(ctx)
 		if err != nil {
-			counts <- counted{err: err}
+			results <- counted{err: err}
 			return
 		}
-		counts <- counted{keys: status.Values()}
+		results <- counted{keys: status.Values()}
 	}
-	go count() // while the values come
+	if counts {
+		go count() // while the values come
+	}
 	watcher, err := bucket.WatchAll(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = watcher.Stop() }()
 	latest := map[string]jetstream.KeyValueEntry{} // also of keys that were deleted: they count
-	for told, known, keys := false, false, uint64(0); !told || !known; {
+	for told, known, keys := false, !counts, uint64(0); !told || !known; {
 		select {
 		case entry, open := <-watcher.Updates():
 			switch {
@@ -362,7 +369,7 @@ func valuesOf[T any](ctx context.Context, bucket jetstream.KeyValue, decode func
 			default:
 				latest[entry.Key()] = entry
 			}
-		case c := <-counts:
+		case c := <-results:
 			if c.err != nil {
 				return nil, c.err
 			}
@@ -386,24 +393,26 @@ func valuesOf[T any](ctx context.Context, bucket jetstream.KeyValue, decode func
 	return values, nil
 }
 
-// list gives the nodes, as they were at most so long ago. One Open at a time reads them, and the others wait for that.
-func (f *fleet) list(ctx context.Context, age time.Duration) (nodes []NodeInfo, now bool, err error) {
+// list shows the nodes, as they were at most so long ago, to a function, and reports whether these are all of now: with an age of zero,
+// because otherwise they are not counted. One Open at a time reads them, and the others wait for that.
+func (f *fleet) list(ctx context.Context, age time.Duration, look func([]NodeInfo)) (now bool, err error) {
 	var r roster
 	select {
 	case r = <-f.roster:
 	case <-ctx.Done():
-		return nil, false, ctx.Err()
+		return false, ctx.Err()
 	}
 	defer func() { f.roster <- r }()
 	if r.at.IsZero() || time.Since(r.at) >= age {
-		at := time.Now()
-		read, err := valuesOf(ctx, f.nodes, nodeOf)
+		at, all := time.Now(), age == 0
+		read, err := readValues(ctx, f.nodes, nodeOf, all)
 		if err != nil {
-			return nil, false, err
+			return false, err
 		}
-		r, now = roster{read, at}, true
+		r, now = roster{read, at}, all
 	}
-	return slices.Clone(r.nodes), now, nil
+	look(r.nodes)
+	return now, nil
 }
 
 // count notes that a node was asked to take a session, for those that choose before its next heartbeat says so.
