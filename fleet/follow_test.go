@@ -104,42 +104,6 @@ func TestAServerThatDoesNotAnswerIsNoEnd(t *testing.T) {
 	}
 }
 
-// A node that takes no further calls now has the output still: it is asked again, and nothing is a gap.
-func TestANodeThatIsBusyIsAskedAgain(t *testing.T) {
-	w := newWorld(t, Settings{})
-	nc, ctx := w.connect(), w.context()
-	f, err := join(ctx, nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	place, err := f.change(ctx, Place{Session: "s", State: StateHeld, Node: "n", Instance: "i", Epoch: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &held{n: &node{fleet: f}, place: place, stored: make(chan messages.ProcessID, 1), told: map[messages.ProcessID]bool{}}
-	if err := stored(ctx, h, messages.OutputClosed{Origin: messages.Origin{Session: "s", Process: 7}, Total: 3}); err != nil {
-		t.Fatal(err)
-	}
-	page, err := json.Marshal(messages.OutputPage{Chunks: []messages.OutputChunk{{Stream: messages.StreamPTY, Seq: 1, Bytes: []byte("abc")}}, Total: 3, Ended: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	asked := 0
-	if _, err := nc.Subscribe(callSubject("s"), func(m *nats.Msg) {
-		if asked++; asked == 1 {
-			f.refuse(m, &messages.Error{Code: messages.ErrLimitReached})
-		} else {
-			f.reply(m, answer{Result: page})
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	output, gaps := followed(t, ctx, nc, &Session{fleet: f, place: place}, 7, 0)
-	if string(output) != "abc" || gaps != nil {
-		t.Errorf("%q, %v", output, gaps)
-	}
-}
-
 // following is a world in which a test is the node of process 7 of session "s".
 type following struct {
 	*world
@@ -248,6 +212,24 @@ func (f *following) reader(output func(at int64)) (r *follower, gaps *[]messages
 			return err == nil
 		}}
 	return r, gaps
+}
+
+// A node that takes no further calls now has the output still: it is asked again, and nothing is a gap.
+func TestANodeThatIsBusyIsAskedAgain(t *testing.T) {
+	f := newFollowing(t)
+	f.publish(3, 6) // so that it is certain that nobody else has the first three
+	f.kept(6)
+	f.closed(6)
+	f.answers(func(n int, at int64) (messages.OutputPage, error) {
+		if n == 0 {
+			return messages.OutputPage{}, &messages.Error{Code: messages.ErrLimitReached}
+		}
+		return page(at, 0, 6, true), nil
+	})
+	output, gaps := followed(t, f.ctx, f.nc, &Session{fleet: f.fleet, place: f.node.place}, 7, 0)
+	if string(output) != "xxxxxx" || gaps != nil {
+		t.Errorf("%q, %v", output, gaps)
+	}
 }
 
 // What the server has is no gap, though the node has still less.
